@@ -1,0 +1,187 @@
+//! The composition root: [`App::start`] puts the parts together, [`App::stop`] takes them down in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use chrono::TimeDelta;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::auth::limiter::Limiter;
+use crate::auth::sharing::Sharing;
+use crate::config::ListenOptions;
+use crate::http::metrics::Metrics;
+use crate::http::server::{Limits, serve, stopped};
+use crate::http::trace::trace;
+use crate::http::{HttpSettings, Services};
+use crate::model::application::RateLimits;
+use crate::rest::Side;
+use crate::store::{OpenError, Store};
+use crate::{graphql, rest};
+
+/// How often the rate windows are shared; the contract allows a second.
+const SHARING_INTERVAL: Duration = Duration::from_millis(500);
+/// How often expired rows are forgotten.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
+
+/// A running service.
+pub struct App {
+    pub base_url: String,
+    pub auth_url: String,
+    pub services: Arc<Services>,
+    pub sharing: Arc<Sharing>,
+    event_retention: TimeDelta,
+    stop: watch::Sender<bool>,
+    servers: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+/// Whether the workers run by themselves, or a test drives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workers {
+    Running,
+    ByHand,
+}
+
+impl App {
+    /// Binds the listeners and serves. Requests are answered when this returns.
+    pub async fn start(store: Store, options: &ListenOptions, workers: Workers) -> Result<Self, OpenError> {
+        let api = bind(options.listen).await?;
+        let auth = match options.auth_listen {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let (base_url, auth_url) = addresses(options, &api, auth.as_ref());
+        let limiter = Arc::new(Limiter::default());
+        let settings = HttpSettings {
+            base_url: base_url.clone(),
+            auth_url: auth_url.clone(),
+            trusted_proxies: options.trusted_proxy.clone(),
+            address_limits: RateLimits { hour: options.address_limit.saturating_mul(60), minute: options.address_limit },
+            body_timeout: Duration::from_secs(options.body_timeout),
+            answer_timeout: Duration::from_secs(30),
+        };
+        let services =
+            Arc::new(Services { store: store.clone(), limiter: Arc::clone(&limiter), metrics: Metrics::default(), settings });
+        let sharing = Arc::new(Sharing::new(store, limiter));
+        let mut app = Self {
+            base_url,
+            auth_url,
+            services,
+            sharing,
+            event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
+            stop: watch::Sender::new(false),
+            servers: Vec::new(),
+            workers: Vec::new(),
+        };
+        // What was admitted before a restart still counts.
+        if let Err(error) = app.sharing.exchange().await {
+            tracing::warn!(cause = error.cause(), "the rate windows could not be read");
+        }
+        let bounds = limits(options);
+        match auth {
+            None => app.listen(api, Side::Both, bounds),
+            Some(auth) => {
+                app.listen(api, Side::Api, bounds.clone());
+                app.listen(auth, Side::Auth, bounds);
+            }
+        }
+        if workers == Workers::Running {
+            app.run_workers();
+        }
+        Ok(app)
+    }
+
+    fn listen(&mut self, listener: TcpListener, side: Side, bounds: Limits) {
+        let router = router(&self.services, side);
+        let gauge = Arc::clone(&self.services.metrics.connections);
+        self.servers.push(tokio::spawn(serve(listener, router, bounds, gauge, self.stop.subscribe())));
+    }
+
+    fn run_workers(&mut self) {
+        let sharing = Arc::clone(&self.sharing);
+        self.every(SHARING_INTERVAL, move || {
+            let sharing = Arc::clone(&sharing);
+            async move { report("sharing rate windows", sharing.exchange().await.map(drop)) }
+        });
+        let (store, retention) = (self.services.store.clone(), self.event_retention);
+        self.every(SWEEP_INTERVAL, move || {
+            let store = store.clone();
+            async move { report("sweeping", store.sweep(retention).await.map(drop)) }
+        });
+    }
+
+    /// Runs a task again and again, until the order to stop; the run that has begun is finished.
+    fn every<F, T>(&mut self, pause: Duration, mut task: T)
+    where
+        F: Future<Output = ()> + Send,
+        T: FnMut() -> F + Send + 'static,
+    {
+        let mut stop = self.stop.subscribe();
+        self.workers.push(tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => task().await,
+                    () = stopped(&mut stop) => break,
+                }
+            }
+        }));
+    }
+
+    /// Stops listening, lets running requests end, stops the workers, lets go of the database.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        for task in self.servers.into_iter().chain(self.workers) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task did not end well");
+            }
+        }
+        if let Err(error) = self.sharing.exchange().await {
+            tracing::warn!(cause = error.cause(), "the rate windows could not be written");
+        }
+    }
+}
+
+/// All routes of a side, with the layer that every request passes.
+pub fn router(services: &Arc<Services>, side: Side) -> Router {
+    let mut router = rest::router(services, side);
+    if side != Side::Auth {
+        router = router.merge(graphql::router(services));
+    }
+    router.layer(from_fn_with_state(Arc::clone(services), trace))
+}
+
+fn report(task: &str, result: crate::error::Result<()>) {
+    if let Err(error) = result {
+        tracing::warn!(cause = error.cause(), "{task} failed; it is tried again");
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, OpenError> {
+    TcpListener::bind(address).await.map_err(|error| {
+        OpenError(format!("The address {address} cannot be listened at ({error}); choose another with --listen."))
+    })
+}
+
+fn addresses(options: &ListenOptions, api: &TcpListener, auth: Option<&TcpListener>) -> (String, String) {
+    let own = |listener: &TcpListener, fallback: SocketAddr| {
+        format!("http://{}", listener.local_addr().unwrap_or(fallback))
+    };
+    let clean = |url: &String| url.trim_end_matches('/').to_owned();
+    let base = options.base_url.as_ref().map_or_else(|| own(api, options.listen), clean);
+    let fallback = auth.map_or_else(|| base.clone(), |listener| own(listener, options.listen));
+    (base, options.auth_url.as_ref().map_or(fallback, clean))
+}
+
+fn limits(options: &ListenOptions) -> Limits {
+    Limits {
+        connections: options.max_connections,
+        connections_per_address: options.max_connections_per_address,
+        header_timeout: Duration::from_secs(options.header_timeout),
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,32 @@
+//! A header in, a [`Caller`](crate::call::Caller) out: bearer tokens, the client-credentials grant, and the rate limiter.
+
+pub mod credentials;
+pub mod limiter;
+pub mod meter;
+pub mod oauth;
+pub mod sharing;
+
+use crate::call::{Bearer, Caller};
+use crate::error::{Error, Result, TokenProblem};
+use crate::model::application::{Secret, hash_secret};
+use crate::store::Store;
+
+/// The caller behind an `Authorization` header. The store is asked every time, so a revocation counts at once.
+pub async fn authenticate(store: &Store, authorization: Option<&str>) -> Result<Caller> {
+    let token = credentials::bearer(authorization)?;
+    let invalid = Error::Unauthenticated(TokenProblem::Invalid);
+    if !Secret::is_well_formed(Secret::TOKEN, token) {
+        return Err(invalid);
+    }
+    let stored = store.find_token(&hash_secret(token)).await?.ok_or(invalid)?;
+    if stored.expires_at <= store.clock().now() {
+        return Err(Error::Unauthenticated(TokenProblem::Expired));
+    }
+    Ok(Caller::Application(Bearer {
+        organization: stored.organization,
+        application: stored.application,
+        scopes: stored.scopes,
+        limits: stored.limits,
+        expires_at: stored.expires_at,
+    }))
+}

@@ -1,0 +1,128 @@
+//! Who is calling, in which organization, and the one door to the store: [`Call::grant`].
+//!
+//! A resolver cannot reach a record without passing the guard, because the guard returns the only value that can.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::model::application::RateLimits;
+use crate::model::id::{ApplicationId, OrganizationId};
+use crate::model::operation::Access;
+use crate::model::page::{CursorScope, ListName};
+use crate::model::scope::{Scope, Scopes};
+use crate::model::time::Timestamp;
+use crate::store::{Once, Store, Tenant};
+
+/// Who is behind a request.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// An OAuth application, by its bearer token.
+    Application(Bearer),
+    /// The person who runs this process: the command line, with the database in hand. Holds every right.
+    Operator { organization: OrganizationId },
+}
+
+/// What a valid bearer token says.
+#[derive(Clone, Debug)]
+pub struct Bearer {
+    pub organization: OrganizationId,
+    pub application: ApplicationId,
+    pub scopes: Scopes,
+    pub limits: RateLimits,
+    pub expires_at: Timestamp,
+}
+
+impl Caller {
+    pub fn organization(&self) -> OrganizationId {
+        match self {
+            Self::Application(bearer) => bearer.organization,
+            Self::Operator { organization } => *organization,
+        }
+    }
+
+    /// How the audit trail and the log name the caller.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Application(bearer) => bearer.application.to_string(),
+            Self::Operator { .. } => "operator".to_owned(),
+        }
+    }
+
+    fn has(&self, scope: Scope) -> bool {
+        match self {
+            Self::Application(bearer) => bearer.scopes.has(scope),
+            Self::Operator { .. } => true,
+        }
+    }
+
+    fn is_administrator(&self) -> bool {
+        matches!(self, Self::Operator { .. })
+    }
+
+    fn is_itself(&self, application: ApplicationId) -> bool {
+        matches!(self, Self::Application(bearer) if bearer.application == application)
+    }
+}
+
+/// One request of one caller.
+#[derive(Clone)]
+pub struct Call {
+    store: Store,
+    caller: Caller,
+    once: Option<Arc<Once>>,
+}
+
+impl Call {
+    pub fn new(store: Store, caller: Caller, once: Option<Arc<Once>>) -> Self {
+        Self { store, caller, once }
+    }
+
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    pub fn clock(&self) -> &Clock {
+        self.store.clock()
+    }
+
+    /// The guard, and the only door to the store.
+    pub fn grant(&self, access: impl Into<Access>) -> Result<Tenant> {
+        match access.into() {
+            Access::Public | Access::Caller => {}
+            Access::Scope(scope) if self.caller.has(scope) => {}
+            Access::Scope(scope) => return Err(Error::InsufficientScope(scope)),
+            Access::Administrator | Access::Itself if self.caller.is_administrator() => {}
+            Access::Administrator | Access::Itself => return Err(Error::Forbidden("Only an administrator may do this")),
+        }
+        Ok(self.store.tenant(self.caller.organization(), self.once.clone()))
+    }
+
+    /// The guard for what an application may do to itself only. To a caller, the applications of its own organization
+    /// exist (403), those of others do not (404).
+    pub async fn grant_itself(&self, application: ApplicationId) -> Result<Tenant> {
+        let access = if self.caller.is_itself(application) { Access::Caller } else { Access::Itself };
+        match self.grant(access) {
+            Err(forbidden) => {
+                self.grant(Access::Caller)?.get_application(application).await?;
+                Err(forbidden)
+            }
+            granted => granted,
+        }
+    }
+
+    /// What makes the cursors of one of the caller's lists.
+    pub fn cursor_scope(&self, list: ListName) -> CursorScope<'_> {
+        CursorScope { key: self.store.cursor_key(), organization: self.caller.organization(), list }
+    }
+
+    /// Whether an answer of this request was given before, under its idempotency key.
+    pub fn was_replayed(&self) -> bool {
+        self.once.as_ref().is_some_and(|once| once.was_replayed())
+    }
+
+    /// Whether the caller may give an application more scopes than it has.
+    pub fn may_widen_scopes(&self) -> bool {
+        self.caller.is_administrator()
+    }
+}

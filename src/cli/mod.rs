@@ -1,0 +1,64 @@
+//! The command line: one file per command. Every failure is one sentence and a non-zero exit.
+
+mod database;
+mod demo;
+mod healthcheck;
+mod records;
+mod sample;
+mod schema;
+mod serve;
+
+use crate::clock::Clock;
+use crate::config::{self, Command, DatabaseOptions};
+use crate::store::connect::Target;
+use crate::store::{OpenError, Store};
+
+pub use sample::fill;
+pub use schema::operations_table;
+
+/// Runs the command that was asked for.
+pub async fn run() -> Result<(), String> {
+    match config::read()?.command {
+        Command::Demo(options) => demo::run(options).await,
+        Command::Serve(options) => serve::run(options).await,
+        Command::Migrate(options) => database::migrate(&options).await,
+        Command::Backup(options) => database::backup(&options).await,
+        Command::Restore(options) => database::restore(&options).await,
+        Command::Doctor(options) => database::doctor(&options).await,
+        Command::Organization(command) => records::organization(command).await,
+        Command::Application(command) => records::application(command).await,
+        Command::Schema(options) => {
+            schema::print(&options);
+            Ok(())
+        }
+        Command::Healthcheck(options) => healthcheck::run(&options).await,
+    }
+}
+
+fn target(options: &DatabaseOptions) -> Target {
+    Target {
+        url: options.database.clone(),
+        environment: options.environment.as_str().to_owned(),
+        login: options.database_user.clone().zip(options.database_password.clone()),
+    }
+}
+
+async fn open(options: &DatabaseOptions) -> Result<Store, String> {
+    Store::open(&target(options), Clock::system(), crate::store::migrate::Resume::Refuse).await.map_err(sentence)
+}
+
+fn sentence(error: OpenError) -> String {
+    error.0
+}
+
+/// A domain error, where a person reads it.
+fn plainly(error: crate::error::Error) -> String {
+    let mut text = error.to_string();
+    for problem in error.fields() {
+        text += &format!("; {} {}", problem.field, problem.message);
+    }
+    if let Some(cause) = error.cause() {
+        text += &format!(": {cause}");
+    }
+    text
+}

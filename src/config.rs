@@ -1,0 +1,293 @@
+//! Flags, `MERCATO_…` variables and `mercato.toml`, read once. A flag wins over a variable, a variable over the file.
+//!
+//! The file's keys are the flags' names (`listen = "0.0.0.0:8080"`); they become the defaults of the command line, so
+//! there is one definition of every setting: the structs here.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
+
+/// One platform for selling software through two cloud marketplaces.
+#[derive(Debug, Parser)]
+#[command(name = "mercato", version, arg_required_else_help = true)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Everything in one process: an embedded database and a sample organization, with commands to paste
+    Demo(DemoOptions),
+    /// The service
+    Serve(ServeOptions),
+    /// Bring the database's schema up to date, also after an interruption
+    Migrate(DatabaseOptions),
+    /// Write the database to a file
+    Backup(FileOptions),
+    /// Fill an empty database from a file
+    Restore(FileOptions),
+    /// Check the database and what the service promises of it
+    Doctor(DatabaseOptions),
+    /// First records, offline
+    #[command(subcommand)]
+    Organization(OrganizationCommand),
+    /// First records, offline
+    #[command(subcommand)]
+    Application(ApplicationCommand),
+    /// Print a contract
+    Schema(SchemaOptions),
+    /// Exit 0 if the service answers: for containers
+    Healthcheck(HealthcheckOptions),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseOptions {
+    /// surrealkv://FOLDER (durable, embedded), mem://, or ws://HOST:PORT (a SurrealDB server)
+    #[arg(long, env = "MERCATO_DATABASE", default_value = "surrealkv://./data")]
+    pub database: String,
+    /// User name at the SurrealDB server
+    #[arg(long, env = "MERCATO_DATABASE_USER", requires = "database_password")]
+    pub database_user: Option<String>,
+    /// Password at the SurrealDB server
+    #[arg(long, env = "MERCATO_DATABASE_PASSWORD", hide_env_values = true)]
+    pub database_password: Option<String>,
+    /// Each environment has a database of its own
+    #[arg(long, env = "MERCATO_ENVIRONMENT", default_value = "production")]
+    pub environment: Environment,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Environment {
+    Production,
+    Staging,
+    Demo,
+}
+
+impl Environment {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct FileOptions {
+    #[command(flatten)]
+    pub database: DatabaseOptions,
+    pub file: PathBuf,
+}
+
+/// What `serve` and `demo` have in common.
+#[derive(Debug, Clone, Args)]
+pub struct ListenOptions {
+    /// Where to serve; port 0 takes a free one
+    #[arg(long, env = "MERCATO_LISTEN", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// Where to serve /oauth, if not at the same address
+    #[arg(long, env = "MERCATO_AUTH_LISTEN")]
+    pub auth_listen: Option<SocketAddr>,
+    /// The address that clients use, if not the one listened at: https://api.example.com
+    #[arg(long, env = "MERCATO_BASE_URL")]
+    pub base_url: Option<String>,
+    /// The address that clients use for /oauth: https://auth.example.com
+    #[arg(long, env = "MERCATO_AUTH_URL")]
+    pub auth_url: Option<String>,
+    /// Once requests are answered, write the addresses (and the demo's credentials) to this JSON file
+    #[arg(long, env = "MERCATO_READY_FILE")]
+    pub ready_file: Option<PathBuf>,
+    /// Believe X-Forwarded-For from these proxies
+    #[arg(long, env = "MERCATO_TRUSTED_PROXY", value_delimiter = ',')]
+    pub trusted_proxy: Vec<IpNet>,
+    /// Requests a minute from one address without a valid token, token requests included
+    #[arg(long, env = "MERCATO_ADDRESS_LIMIT", default_value_t = 300)]
+    pub address_limit: u32,
+    /// Open connections in all
+    #[arg(long, env = "MERCATO_MAX_CONNECTIONS", default_value_t = 10_000)]
+    pub max_connections: usize,
+    /// Open connections of one address
+    #[arg(long, env = "MERCATO_MAX_CONNECTIONS_PER_ADDRESS", default_value_t = 2_000)]
+    pub max_connections_per_address: usize,
+    /// Seconds for a request header to arrive, and for an idle connection to say something
+    #[arg(long, env = "MERCATO_HEADER_TIMEOUT", default_value_t = 15)]
+    pub header_timeout: u64,
+    /// Seconds for a request body to arrive
+    #[arg(long, env = "MERCATO_BODY_TIMEOUT", default_value_t = 15)]
+    pub body_timeout: u64,
+    /// Days that events are kept
+    #[arg(long, env = "MERCATO_EVENT_RETENTION_DAYS", default_value_t = 30)]
+    pub event_retention_days: u32,
+    /// How the log looks
+    #[arg(long, env = "MERCATO_LOG", default_value = "text")]
+    pub log: LogForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogForm {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ServeOptions {
+    #[command(flatten)]
+    pub database: DatabaseOptions,
+    #[command(flatten)]
+    pub listen: ListenOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DemoOptions {
+    /// The folder of the demo's database, filled on the first run
+    #[arg(long, env = "MERCATO_DEMO_DATA", default_value = "./demo-data")]
+    pub data: PathBuf,
+    /// Customers to make on the first run
+    #[arg(long, default_value_t = 240)]
+    pub customers: usize,
+    #[command(flatten)]
+    pub listen: ListenOptions,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum OrganizationCommand {
+    /// Create an organization
+    Create {
+        #[arg(long)]
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ApplicationCommand {
+    /// Create an OAuth application; its secret is printed once
+    Create {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        #[arg(long)]
+        name: String,
+        #[arg(long, default_value = "")]
+        description: String,
+        /// Scopes, separated by commas; all unless told
+        #[arg(long, value_delimiter = ',')]
+        scopes: Vec<String>,
+        #[command(flatten)]
+        limits: LimitOptions,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+    /// Raise or lower an application's rate limits
+    Limits {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// The application's id
+        #[arg(long)]
+        application: String,
+        #[command(flatten)]
+        limits: LimitOptions,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct LimitOptions {
+    /// Requests in any hour
+    #[arg(long, default_value_t = 1000)]
+    pub per_hour: u32,
+    /// Requests in any minute
+    #[arg(long, default_value_t = 50)]
+    pub per_minute: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SchemaOptions {
+    pub contract: Contract,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Contract {
+    Graphql,
+    Openapi,
+    /// The table of operations, scopes, routes and events
+    Operations,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct HealthcheckOptions {
+    /// The service's address
+    #[arg(long, env = "MERCATO_HEALTHCHECK_URL", default_value = "http://127.0.0.1:8080/readyz")]
+    pub url: String,
+}
+
+/// The file that settings come from when neither a flag nor a variable gives them.
+const FILE_VARIABLE: &str = "MERCATO_CONFIG";
+const FILE: &str = "mercato.toml";
+
+/// Reads the command line, the variables and the file.
+pub fn read() -> Result<CommandLine, String> {
+    let settings = read_file()?;
+    let command = with_defaults(<CommandLine as clap::CommandFactory>::command(), &settings)?;
+    let matches = command.get_matches();
+    <CommandLine as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())
+}
+
+fn read_file() -> Result<toml::Table, String> {
+    let named = std::env::var_os(FILE_VARIABLE).map(PathBuf::from);
+    let path = named.clone().unwrap_or_else(|| PathBuf::from(FILE));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.parse().map_err(|error| format!("{} is not valid TOML: {error}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => Ok(toml::Table::new()),
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+    }
+}
+
+/// Makes the file's settings the defaults of every subcommand that knows them; a key that none knows is refused.
+fn with_defaults(mut root: clap::Command, settings: &toml::Table) -> Result<clap::Command, String> {
+    let names: Vec<String> = root.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for (key, value) in settings {
+        let id = key.replace('-', "_");
+        let text = plain(key, value)?;
+        let mut known = false;
+        for name in &names {
+            root = root.mut_subcommand(name, |command| {
+                if !command.get_arguments().any(|argument| argument.get_id() == id.as_str()) {
+                    return command;
+                }
+                known = true;
+                let text = text.clone();
+                command.mut_arg(&id, |argument| argument.default_value(text))
+            });
+        }
+        if !known {
+            return Err(format!("{FILE} has the key {key}, which is not a setting"));
+        }
+    }
+    Ok(root)
+}
+
+fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(flag) => Ok(flag.to_string()),
+        toml::Value::Array(items) => {
+            Ok(items.iter().map(|item| plain(key, item)).collect::<Result<Vec<_>, _>>()?.join(","))
+        }
+        _ => Err(format!("{FILE}: {key} must be a string, a number, true, false or a list")),
+    }
+}

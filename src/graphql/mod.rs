@@ -1,0 +1,67 @@
+//! The GraphQL facade: shims. One file per resource for its types, queries and mutations; the transport is in
+//! [`transport`], the guard of cost in [`admission`], the translation of errors in [`errors`].
+
+mod admission;
+mod customers;
+mod errors;
+mod loaders;
+mod negotiate;
+mod transport;
+
+use std::sync::Arc;
+
+use async_graphql::{EmptySubscription, MergedObject, SDLExportOptions, Schema};
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::any;
+
+use crate::http::Services;
+
+/// What can be asked.
+#[derive(MergedObject, Default)]
+pub struct Query(customers::CustomerQuery);
+
+/// What can be changed.
+#[derive(MergedObject, Default)]
+pub struct Mutation(customers::CustomerMutation);
+
+pub(crate) type Graph = Schema<Query, Mutation, EmptySubscription>;
+
+/// The bounds of a document. Together they keep the cost of one request near that of a REST list.
+pub mod limits {
+    /// Bytes of the document itself.
+    pub const DOCUMENT: usize = 64 * 1024;
+    /// Brackets within brackets, counted before anything parses recursively.
+    pub const NESTING: usize = 64;
+    /// Fields within fields. The usual introspection query needs 15.
+    pub const DEPTH: usize = 16;
+    /// Fields, each multiplied by the size of the page around it. 5,000 cost 50 requests of the rate limit.
+    pub const COMPLEXITY: usize = 5_000;
+    pub const ALIASES: usize = 30;
+    /// On one field.
+    pub const DIRECTIVES: usize = 10;
+}
+
+pub(crate) fn schema() -> Graph {
+    Schema::build(Query::default(), Mutation::default(), EmptySubscription)
+        .limit_depth(limits::DEPTH)
+        .limit_recursive_depth(limits::NESTING)
+        .limit_complexity(limits::COMPLEXITY)
+        .limit_directives(limits::DIRECTIVES)
+        .extension(admission::AdmissionFactory)
+        .finish()
+}
+
+/// The schema as SDL: `schema.graphql`.
+pub fn sdl() -> String {
+    schema().sdl_with_options(SDLExportOptions::new().sorted_arguments().sorted_enum_items())
+}
+
+/// `/graphql`, without the layers around it.
+pub fn router(services: &Arc<Services>) -> Router {
+    let (services, graph) = (Arc::clone(services), schema());
+    Router::new().route(
+        "/graphql",
+        any(move |request: Request| transport::answer(Arc::clone(&services), graph.clone(), request)),
+    )
+}

@@ -1,0 +1,46 @@
+//! What both facades share of HTTP: reading a request, knowing its caller, the headers of every answer, the server
+//! itself. No operation is named here.
+
+pub mod failure;
+pub mod metrics;
+pub mod request;
+pub mod server;
+pub mod trace;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::auth::limiter::Limiter;
+use crate::model::application::RateLimits;
+use crate::store::Store;
+use metrics::Metrics;
+
+/// The largest request body, in bytes (`contract.md` §3: 413 above).
+pub const BODY_LIMIT: usize = 1024 * 1024;
+
+/// What a request can take hold of.
+pub struct Services {
+    pub store: Store,
+    pub limiter: Arc<Limiter>,
+    pub metrics: Metrics,
+    pub settings: HttpSettings,
+}
+
+/// How the service presents itself over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpSettings {
+    /// `https://api.example.com`, without a slash at the end; `{base_url}` of the spec.
+    pub base_url: String,
+    /// `{auth_url}` of the spec.
+    pub auth_url: String,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Requests without a valid token, and token requests, per address.
+    pub address_limits: RateLimits,
+    /// Time for a whole request body to arrive.
+    pub body_timeout: Duration,
+    /// Time for an answer to be made.
+    pub answer_timeout: Duration,
+}

@@ -1,0 +1,71 @@
+//! mercato: one platform for selling software through two cloud marketplaces.
+//!
+//! # Bird's eye
+//!
+//! One process serves REST (`/api/v1`, `/oauth`) and GraphQL (`/graphql`) over one layer of resolvers, which is the only
+//! way to a SurrealDB database: embedded in the process, or a server that several processes share. Every change is one
+//! transaction that also writes its event into a gap-free log per organization; webhooks and subscriptions read that log.
+//!
+//! # Code map
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`model`] | the vocabulary: ids, scopes, pages, events, one file per resource with its rules. No I/O, nothing async |
+//! | [`error`], [`clock`] | what can go wrong; time and chance as arguments |
+//! | [`store`] | the only place that speaks SurrealQL |
+//! | [`call`] | who is calling; [`call::Call::grant`], the guard and the only door to the store |
+//! | [`resolvers`] | what the service can do: one plain async function per operation |
+//! | [`auth`] | a header in, a caller out; the client-credentials grant; the rate limiter |
+//! | [`http`] | what both facades share of HTTP, and the server itself |
+//! | [`rest`], [`graphql`] | the facades: decode, one call, encode |
+//! | [`app`], [`config`], [`cli`] | the composition root, its settings, the command line |
+//!
+//! # Invariants
+//!
+//! - A resolver reaches the store only through [`call::Call::grant`]; an operation without its guard does not compile.
+//! - Every operation is a row of [`model::operation`]. Router, OpenAPI document and guard tests are made from it.
+//! - Every write is one SurrealQL block: record, idempotency row, `sequence`, event. There is no second transaction.
+//! - An event's JSON is made once. Whoever delivers it sends those bytes.
+//! - A record's key begins with its organization, so another organization's record is as unknown as one that never was.
+//! - No code asks the machine for the time or for chance but [`clock`].
+//! - `tests/it/tidy.rs` checks who imports whom.
+//!
+//! # What happens when a customer is created over REST
+//!
+//! 1. [`http::server`] accepts the connection; [`http::trace`] gives the request its id.
+//! 2. `rest::endpoint` asks [`auth::authenticate`] for the caller, takes one unit from the limiter, reads the body and the
+//!    idempotency key.
+//! 3. `rest::customers::create` decodes the body and calls [`resolvers::customers::create`].
+//! 4. The resolver passes [`call::Call::grant`] and gets a [`store::Tenant`]; only now it raises what was wrong with the body.
+//! 5. [`store::Tenant::write`] looks for the idempotency key, waits for the organization's lane, runs the plan, and
+//!    commits one block: customer, sequence, event, key. On a conflict it plans again.
+//! 6. The shim wraps the customer in `{code, data}`; `http::request::seal` adds the rate headers.
+//!
+//! # What happens when a page of customers is read over GraphQL
+//!
+//! 1. `graphql::transport` negotiates the form, reads the four parameters, bounds the document.
+//! 2. `graphql::admission` counts aliases and charges the limiter by complexity, once the document is known to be valid.
+//! 3. `Query.customers` calls [`resolvers::customers::list`]: guard, cursor check, one forward range scan.
+//! 4. Nested fields load through `graphql::loaders`: one query for all parents.
+//!
+//! # What happens when a secret is regenerated
+//!
+//! 1. [`resolvers::applications::regenerate_secret`] passes [`call::Call::grant_itself`]: the application itself, or an
+//!    administrator.
+//! 2. One block stores the new hash, raises the application's `epoch`, writes the audit entry.
+//! 3. A token row carries the epoch it was issued under, and every request reads both; so from that commit on every older
+//!    token is void, in every process.
+
+pub mod app;
+pub mod auth;
+pub mod call;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod error;
+pub mod graphql;
+pub mod http;
+pub mod model;
+pub mod resolvers;
+pub mod rest;
+pub mod store;

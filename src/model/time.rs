@@ -1,0 +1,87 @@
+//! Moments: RFC 3339 UTC with milliseconds and `Z` on the way out, `Z` or `+00:00` only on the way in (`contract.md` §1).
+
+use std::time::SystemTime;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+
+/// A moment in UTC, exact to the millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(DateTime<Utc>);
+
+impl Timestamp {
+    pub fn from_millis(millis: i64) -> Self {
+        Self(DateTime::from_timestamp_millis(millis).unwrap_or(DateTime::<Utc>::MAX_UTC))
+    }
+
+    pub fn from_system(time: SystemTime) -> Self {
+        Self::from_millis(DateTime::<Utc>::from(time).timestamp_millis())
+    }
+
+    pub fn from_datetime(time: DateTime<Utc>) -> Self {
+        Self(time)
+    }
+
+    pub fn as_datetime(self) -> DateTime<Utc> {
+        self.0
+    }
+
+    /// Milliseconds since 1970.
+    pub fn as_millis(self) -> i64 {
+        self.0.timestamp_millis()
+    }
+
+    /// Whole seconds since 1970, rounded down.
+    pub fn as_seconds(self) -> i64 {
+        self.0.timestamp()
+    }
+
+    pub fn plus(self, delta: TimeDelta) -> Self {
+        Self(self.0 + delta)
+    }
+}
+
+impl std::fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+impl std::str::FromStr for Timestamp {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let time = DateTime::parse_from_rfc3339(text).map_err(|_| "must be an RFC 3339 timestamp")?;
+        if time.offset().local_minus_utc() != 0 {
+            return Err("must be UTC");
+        }
+        Ok(Self::from_millis(time.timestamp_millis()))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// RFC 3339, UTC, milliseconds: `2026-01-05T10:00:00.000Z`.
+#[async_graphql::Scalar(name = "DateTime", specified_by_url = "https://scalars.graphql.org/andimarek/date-time")]
+impl async_graphql::ScalarType for Timestamp {
+    fn parse(value: async_graphql::Value) -> async_graphql::InputValueResult<Self> {
+        match value {
+            async_graphql::Value::String(text) => text.parse().map_err(async_graphql::InputValueError::custom),
+            other => Err(async_graphql::InputValueError::expected_type(other)),
+        }
+    }
+
+    fn to_value(&self) -> async_graphql::Value {
+        async_graphql::Value::String(self.to_string())
+    }
+}

@@ -1,0 +1,107 @@
+//! Customers (spec "Customer", `contract.md` §8).
+
+use std::collections::HashMap;
+
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::model::changes::Changes;
+use crate::model::customer::{Customer, CustomerDetail, CustomerPatch, CustomerStatus, NewCustomer};
+use crate::model::entitlement::EntitlementSummary;
+use crate::model::event::{EventKind, NewEvent};
+use crate::model::id::{CustomerId, EventId};
+use crate::model::operation::Operation;
+use crate::model::page::{ListName, Page, PageRequest};
+use crate::store::write::Plan;
+
+/// A page, newest first, and what its cursors are made with.
+pub async fn list(call: &Call, request: PageRequest) -> Result<Page<Customer>> {
+    let tenant = call.grant(Operation::CustomersList.access())?;
+    let window = request.check(&call.cursor_scope(ListName::Customers))?;
+    tenant.list_customers(window).await
+}
+
+pub async fn get(call: &Call, id: &str) -> Result<CustomerDetail> {
+    let tenant = call.grant(Operation::CustomersGet.access())?;
+    tenant.get_customer(parse(id)?).await
+}
+
+/// The short forms of these customers' entitlements, in one query. What the single form of a customer shows.
+pub async fn entitlements_of(call: &Call, ids: &[CustomerId]) -> Result<HashMap<CustomerId, Vec<EntitlementSummary>>> {
+    call.grant(Operation::CustomersGet.access())?.entitlements_of_customers(ids).await
+}
+
+/// 409 when the vendor and identifier are taken, 422 with every broken rule.
+pub async fn create(call: &Call, new: NewCustomer) -> Result<CustomerDetail> {
+    let tenant = call.grant(Operation::CustomersCreate.access())?;
+    let (organization, clock) = (tenant.organization(), tenant.clock());
+    let checked = new.check();
+    tenant
+        .write(|| async {
+            let detail = checked.clone()?.into_customer(CustomerId(clock.mint()), organization);
+            let event = announce(EventKind::CustomerCreated, EventId(clock.mint()), &detail, None);
+            Ok(tenant.plan_customer_created(detail, event))
+        })
+        .await
+}
+
+/// Merges. An update that changes nothing writes nothing and emits nothing.
+pub async fn update(call: &Call, id: &str, mut patch: CustomerPatch) -> Result<CustomerDetail> {
+    let tenant = call.grant(Operation::CustomersUpdate.access())?;
+    let (id, clock) = (parse(id)?, tenant.clock());
+    let checked = patch.check();
+    tenant
+        .write(|| async {
+            let current = tenant.get_versioned(id).await?;
+            checked.clone()?;
+            let mut next = patch.apply(&current.detail)?;
+            let changes = Changes::between(&current.detail.to_json(), &next.to_json());
+            if changes.is_empty() {
+                return Ok(Plan::unchanged(next));
+            }
+            let event_id = EventId(clock.mint());
+            next.customer.updated_at = event_id.created_at();
+            let event = announce(EventKind::CustomerUpdated, event_id, &next, Some(changes));
+            Ok(tenant.plan_customer_updated(&current, next, event))
+        })
+        .await
+}
+
+/// 409 while an entitlement is live or an offer is open. The answer is the customer as it was, with status `deleted`.
+pub async fn delete(call: &Call, id: &str) -> Result<CustomerDetail> {
+    let tenant = call.grant(Operation::CustomersDelete.access())?;
+    let (id, clock) = (parse(id)?, tenant.clock());
+    tenant
+        .write(|| async {
+            let current = tenant.get_versioned(id).await?;
+            if current.detail.has_live_entitlement() {
+                return Err(Error::conflict("The customer has a live entitlement and cannot be deleted"));
+            }
+            if tenant.has_open_offer(id).await? {
+                return Err(Error::conflict("The customer has an open private offer and cannot be deleted"));
+            }
+            let mut gone = current.detail.clone();
+            let event_id = EventId(clock.mint());
+            gone.customer.status = CustomerStatus::Deleted;
+            gone.customer.updated_at = event_id.created_at();
+            let changes = Changes::between(&current.detail.to_json(), &gone.to_json());
+            let event = announce(EventKind::CustomerDeleted, event_id, &gone, Some(changes));
+            Ok(tenant.plan_customer_deleted(&current, gone, event))
+        })
+        .await
+}
+
+fn parse(id: &str) -> Result<CustomerId> {
+    CustomerId::parse(id).ok_or(Error::NOT_FOUND)
+}
+
+fn announce(kind: EventKind, id: EventId, detail: &CustomerDetail, changes: Option<Changes>) -> NewEvent {
+    let customer = &detail.customer;
+    NewEvent {
+        id,
+        kind,
+        organization_id: customer.organization_id,
+        vendor: customer.vendor,
+        data: detail.to_json(),
+        changes,
+    }
+}

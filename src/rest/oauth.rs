@@ -1,0 +1,118 @@
+//! The OAuth endpoints that take client credentials. Their errors carry both contracts, ours and RFC 6749's
+//! (`contract.md` §4): a body with only `code` and `message` makes common OAuth clients take the error for a token.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use axum::Json;
+use http::request::Parts;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::auth::credentials::Form;
+use crate::auth::oauth::{self, OAuthError};
+use crate::error::Error;
+use crate::http::Services;
+use crate::http::failure::Failure;
+use crate::http::request::{charge_address, read_body};
+use crate::model::operation::Operation;
+use crate::model::scope::Scope;
+
+/// Runs one of the three. No answer of these may be cached (RFC 6749 §5.1).
+pub async fn answer(services: &Services, operation: Operation, parts: &Parts, body: Body) -> Response {
+    let mut response = match run(services, operation, parts, body).await {
+        Ok(body) => Json(body).into_response(),
+        Err(Problem::OAuth(error)) => oauth_failure(error),
+        Err(Problem::Http(failure)) => failure.into_response(),
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+enum Problem {
+    OAuth(OAuthError),
+    Http(Failure),
+}
+
+impl From<OAuthError> for Problem {
+    fn from(error: OAuthError) -> Self {
+        Self::OAuth(error)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::Http(failure)
+    }
+}
+
+async fn run(services: &Services, operation: Operation, parts: &Parts, body: Body) -> Result<Value, Problem> {
+    charge_address(services, parts).map_err(Failure::from)?;
+    let bytes = read_body(&services.settings, body).await?;
+    if !is_form(parts) {
+        return Err(Failure::UnsupportedMediaType("application/x-www-form-urlencoded").into());
+    }
+    let form = Form::parse(&bytes)?;
+    let authorization = parts.headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+    let store = &services.store;
+    let value = match operation {
+        Operation::TokenIssue => json!(oauth::issue(store, &services.limiter, authorization, &form).await?),
+        Operation::TokenRevoke => {
+            oauth::revoke(store, authorization, &form).await?;
+            json!({})
+        }
+        Operation::TokenIntrospect => json!(oauth::introspect(store, authorization, &form).await?),
+        other => unreachable!("{} needs a caller", other.spec().name),
+    };
+    Ok(value)
+}
+
+fn is_form(parts: &Parts) -> bool {
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
+}
+
+fn oauth_failure(error: OAuthError) -> Response {
+    let (code, text) = error.describe();
+    let status = match &error {
+        OAuthError::InvalidClient => StatusCode::UNAUTHORIZED,
+        OAuthError::Other(error) => return other_failure(code, error),
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let body = json!({ "code": status.as_u16(), "message": text, "error": code, "error_description": text });
+    let mut response = (status, Json(body)).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static("Basic realm=\"mercato\", charset=\"UTF-8\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// 429 and 5xx: the status and headers of everywhere, the body of both contracts.
+fn other_failure(code: &str, error: &Error) -> Response {
+    let failure = Failure::Domain(error.clone());
+    failure.log();
+    let mut body = failure.body();
+    body["error"] = json!(code);
+    body["error_description"] = body["message"].clone();
+    let mut response = (failure.status(), Json(body)).into_response();
+    response.headers_mut().extend(failure.headers());
+    response
+}
+
+/// `/.well-known/oauth-authorization-server` (RFC 8414).
+pub fn metadata(auth_url: &str) -> Value {
+    let at = |path: &str| format!("{auth_url}{path}");
+    let methods = ["client_secret_basic", "client_secret_post"];
+    json!({
+        "issuer": auth_url,
+        "token_endpoint": at(Operation::TokenIssue.spec().path),
+        "revocation_endpoint": at(Operation::TokenRevoke.spec().path),
+        "introspection_endpoint": at(Operation::TokenIntrospect.spec().path),
+        "grant_types_supported": ["client_credentials"],
+        "response_types_supported": [],
+        "scopes_supported": Scope::ALL,
+        "token_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_methods_supported": methods,
+        "introspection_endpoint_auth_methods_supported": methods,
+    })
+}

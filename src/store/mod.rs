@@ -1,0 +1,146 @@
+//! The only place that speaks SurrealQL. Actors, in the order one meets them:
+//!
+//! - [`Store`]: the connected database, cheap to clone. Workers and the composition root hold it.
+//! - [`Tenant`]: the store seen from one organization. Resolvers get it from `Call::grant` and from nowhere else.
+//! - [`write::Block`] and [`write::Plan`]: one change as one transaction, with its event and its idempotency row.
+//! - the page query in [`pages`]: newest first by key, forward.
+//!
+//! Values are always bound, never formatted in.
+
+pub mod applications;
+mod audit;
+pub mod backup;
+pub mod connect;
+pub mod customers;
+pub mod doctor;
+mod errors;
+mod idempotency;
+mod lanes;
+pub mod migrate;
+pub mod organizations;
+mod pages;
+pub mod rates;
+pub mod sweep;
+pub mod tokens;
+mod values;
+pub mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use surrealdb::Surreal;
+use surrealdb::engine::any::Any;
+use surrealdb::types::{Object, RecordId, SurrealValue, Value};
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::model::id::OrganizationId;
+use crate::model::page::CursorKey;
+
+pub use errors::OpenError;
+pub use idempotency::Once;
+
+/// The connected database.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    /// One handle for an embedded engine; a few for a server, because requests on one connection queue.
+    connections: Vec<Surreal<Any>>,
+    next: AtomicUsize,
+    embedded: bool,
+    url: String,
+    clock: Clock,
+    lanes: lanes::Lanes,
+    running: idempotency::Running,
+    cursor_key: std::sync::OnceLock<CursorKey>,
+}
+
+impl Store {
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The key that cursors are authenticated with. [`Store::open`](connect) has read it.
+    pub fn cursor_key(&self) -> &CursorKey {
+        self.0.cursor_key.get().expect("the store was opened")
+    }
+
+    /// The store seen from one organization. Only `Call::grant` and workers may call this; `tests/it/tidy.rs` checks it.
+    pub fn tenant(&self, organization: OrganizationId, once: Option<Arc<Once>>) -> Tenant {
+        Tenant { store: self.clone(), organization, once }
+    }
+
+    fn db(&self) -> &Surreal<Any> {
+        let connections = &self.0.connections;
+        &connections[self.0.next.fetch_add(1, Ordering::Relaxed) % connections.len()]
+    }
+
+    /// Runs one statement (or one block) and reads its rows as `T`: `Option<Row>`, `Vec<Row>` or a plain value.
+    async fn ask<T: SurrealValue>(&self, surrealql: &'static str, vars: Object) -> Result<T>
+    where
+        usize: surrealdb::opt::QueryResult<T>,
+    {
+        let mut response = self.db().query(surrealql).bind(vars).await.map_err(errors::read)?;
+        response.take(0).map_err(errors::read)
+    }
+
+    /// Runs statements whose rows nobody needs.
+    async fn run(&self, surrealql: &'static str, vars: Object) -> Result<()> {
+        let response = self.db().query(surrealql).bind(vars).await.map_err(errors::read)?;
+        response.check().map(drop).map_err(errors::read)
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<()> {
+        self.ask::<Option<i64>>("RETURN 1", Object::new()).await.map(drop)
+    }
+}
+
+/// The store as one organization sees it. Every key that it makes begins with the organization.
+#[derive(Clone)]
+pub struct Tenant {
+    store: Store,
+    organization: OrganizationId,
+    once: Option<Arc<Once>>,
+}
+
+impl Tenant {
+    pub fn organization(&self) -> OrganizationId {
+        self.organization
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.store.0.clock
+    }
+
+    fn record(&self, table: &'static str, key: impl SurrealValue) -> RecordId {
+        let parts = vec![self.organization.to_string().into_value(), key.into_value()];
+        RecordId::new(table, surrealdb::types::Array::from(parts))
+    }
+
+    fn organization_record(&self) -> RecordId {
+        organizations::record(self.organization)
+    }
+}
+
+/// The second part of a `[organization, key]` record id.
+fn own_key(id: &RecordId) -> Result<&str> {
+    if let surrealdb::types::RecordIdKey::Array(parts) = &id.key
+        && let [_, Value::String(key)] = parts.as_slice()
+    {
+        return Ok(key);
+    }
+    Err(Error::internal(format!("a record of {:?} has a foreign key form", id.table)))
+}
+
+/// Named values for a query.
+macro_rules! vars {
+    () => { surrealdb::types::Object::new() };
+    ($($name:literal => $value:expr),+ $(,)?) => {{
+        let mut vars = surrealdb::types::Object::new();
+        $(vars.insert($name.to_owned(), surrealdb::types::SurrealValue::into_value($value));)+
+        vars
+    }};
+}
+use vars;

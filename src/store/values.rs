@@ -1,0 +1,58 @@
+//! How the model's words look in the database: enums as their wire form, moments as datetimes.
+
+use chrono::{DateTime, Utc};
+use surrealdb::types::{Error, Kind, SurrealValue, Value};
+
+use crate::model::customer::CustomerStatus;
+use crate::model::entitlement::EntitlementStatus;
+use crate::model::scope::Scopes;
+use crate::model::time::Timestamp;
+use crate::model::vendor::Vendor;
+
+fn unreadable(what: &str, text: &str) -> Error {
+    Error::internal(format!("the database holds {text:?} where a {what} belongs"))
+}
+
+macro_rules! text_values {
+    ($($name:ident),*) => {$(
+        impl SurrealValue for $name {
+            fn kind_of() -> Kind {
+                String::kind_of()
+            }
+            fn into_value(self) -> Value {
+                self.as_str().into_value()
+            }
+            fn from_value(value: Value) -> Result<Self, Error> {
+                let text = String::from_value(value)?;
+                Self::parse(&text).ok_or_else(|| unreadable(stringify!($name), &text))
+            }
+        }
+    )*};
+}
+
+text_values!(Vendor, CustomerStatus, EntitlementStatus);
+
+impl SurrealValue for Scopes {
+    fn kind_of() -> Kind {
+        String::kind_of()
+    }
+    fn into_value(self) -> Value {
+        self.join().into_value()
+    }
+    fn from_value(value: Value) -> Result<Self, Error> {
+        let text = String::from_value(value)?;
+        Self::split(&text).map_err(|word| unreadable("scope", word))
+    }
+}
+
+impl SurrealValue for Timestamp {
+    fn kind_of() -> Kind {
+        DateTime::<Utc>::kind_of()
+    }
+    fn into_value(self) -> Value {
+        self.as_datetime().into_value()
+    }
+    fn from_value(value: Value) -> Result<Self, Error> {
+        DateTime::<Utc>::from_value(value).map(Self::from_datetime)
+    }
+}

@@ -1,0 +1,185 @@
+//! The spine: every change is one SurrealQL block, hence one transaction (record, idempotency row, the organization's
+//! next `sequence`, the event).
+//!
+//! A writer gives a *planner*: read what is needed, decide, say what to write. The helper runs it in the organization's
+//! lane and runs it again when somebody else was faster, so a plan may trust what it read.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use surrealdb::types::{Object, RecordId, Value};
+
+use super::errors::{self, WriteFailure};
+use super::idempotency::{Memory, Once, Outcome};
+use super::{Tenant, vars};
+use crate::error::{Error, Result};
+use crate::model::event::NewEvent;
+
+/// Attempts before a contended write is given back as 503.
+const MAX_ATTEMPTS: u32 = 12;
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Statements of one transaction, and their values.
+#[derive(Default)]
+pub struct Block {
+    statements: String,
+    vars: Object,
+}
+
+impl Block {
+    /// Adds statements, each ended by `;`. Their parameter names must be new to the block.
+    #[must_use]
+    pub fn then(mut self, statements: &'static str, vars: Object) -> Self {
+        self.statements.push_str(statements);
+        self.vars.extend(vars);
+        self
+    }
+
+    fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+
+    fn text(&self) -> String {
+        format!("{{ {} }}", self.statements)
+    }
+}
+
+/// What a planner decided: the answer, what has to be written for it, and what the world is told.
+pub struct Plan<T> {
+    pub answer: T,
+    pub block: Block,
+    pub event: Option<NewEvent>,
+}
+
+impl<T> Plan<T> {
+    /// An answer that changes nothing.
+    pub fn unchanged(answer: T) -> Self {
+        Self { answer, block: Block::default(), event: None }
+    }
+}
+
+const EVENT: &str = "
+    LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
+    CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
+        kind: $event_kind, vendor: $event_vendor, at: $event_at,
+        envelope: string::concat($event_head, <string> $sequence, $event_tail)
+    } RETURN NONE;";
+
+impl Tenant {
+    /// Runs a change to its end: at most once under an idempotency key, in the lane, with bounded retries.
+    pub async fn write<T, P, F>(&self, plan: P) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned,
+        P: Fn() -> F,
+        F: Future<Output = Result<Plan<T>>>,
+    {
+        match &self.once {
+            None => self.attempt(None, &plan).await,
+            Some(once) => self.write_once(once, &plan).await,
+        }
+    }
+
+    async fn write_once<T, P, F>(&self, once: &Once, plan: &P) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned,
+        P: Fn() -> F,
+        F: Future<Output = Result<Plan<T>>>,
+    {
+        let row = once.next_row();
+        let _running = self.store.0.running.begin(row.clone())?;
+        match self.store.recall(&row, once).await? {
+            Memory::Known(Outcome::Done(answer)) => return Ok(answer),
+            Memory::Known(Outcome::Refused(refusal)) => return Err(Error::Refused(refusal)),
+            Memory::Stale => self.store.run("DELETE $row", vars! { "row" => row.clone() }).await?,
+            Memory::Nothing => {}
+        }
+        match self.attempt(Some((once, &row)), plan).await {
+            Err(Error::Refused(refusal)) => {
+                let outcome = Outcome::<T>::Refused(refusal.clone());
+                let memory = vars! { "row" => row, "memory" => self.store.memory(once, &outcome)? };
+                self.store.run("UPSERT ONLY $row CONTENT $memory RETURN NONE", memory).await?;
+                Err(Error::Refused(refusal))
+            }
+            result => result,
+        }
+    }
+
+    async fn attempt<T, P, F>(&self, once: Option<(&Once, &RecordId)>, plan: &P) -> Result<T>
+    where
+        T: Serialize + DeserializeOwned,
+        P: Fn() -> F,
+        F: Future<Output = Result<Plan<T>>>,
+    {
+        let _lane = self.store.0.lanes.enter(self.organization).await?;
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..MAX_ATTEMPTS {
+            let planned = plan().await?;
+            let block = self.complete(planned.block, planned.event.as_ref(), once, &planned.answer)?;
+            if block.is_empty() {
+                return Ok(planned.answer);
+            }
+            match self.commit(block).await {
+                Ok(()) => return Ok(planned.answer),
+                Err(WriteFailure::Final(error)) => return Err(error),
+                Err(WriteFailure::AlreadyDone) => return self.answer_of_other(once).await,
+                Err(WriteFailure::Conflict) => {
+                    tokio::time::sleep(pause.mul_f64(0.5 + self.clock().fraction())).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+        Err(Error::Unavailable(format!("{MAX_ATTEMPTS} attempts to write for {} collided", self.organization)))
+    }
+
+    /// Another process finished the same request first: its outcome is ours.
+    async fn answer_of_other<T: DeserializeOwned>(&self, once: Option<(&Once, &RecordId)>) -> Result<T> {
+        let Some((once, row)) = once else {
+            return Err(Error::internal("an idempotency row collided in a request without a key"));
+        };
+        match self.store.recall(row, once).await? {
+            Memory::Known(Outcome::Done(answer)) => Ok(answer),
+            Memory::Known(Outcome::Refused(refusal)) => Err(Error::Refused(refusal)),
+            Memory::Stale | Memory::Nothing => Err(Error::KeyInFlight),
+        }
+    }
+
+    /// The plan's block with the event and the idempotency row that belong to it.
+    fn complete<T: Serialize>(
+        &self,
+        mut block: Block,
+        event: Option<&NewEvent>,
+        once: Option<(&Once, &RecordId)>,
+        answer: &T,
+    ) -> Result<Block> {
+        if let Some(event) = event {
+            let (head, tail) = event.halves();
+            let vars = vars! {
+                "organization" => self.organization_record(),
+                "event_org" => self.organization.to_string(),
+                "event_kind" => event.kind.as_str(),
+                "event_vendor" => event.vendor,
+                "event_at" => event.id.created_at(),
+                "event_head" => head,
+                "event_tail" => tail,
+            };
+            block = block.then(EVENT, vars);
+        }
+        if let Some((once, row)) = once {
+            let memory = Outcome::Done(answer);
+            let vars = vars! { "once" => row.clone(), "memory" => self.store.memory(once, &memory)? };
+            block = block.then("CREATE ONLY $once CONTENT $memory RETURN NONE;", vars);
+        }
+        Ok(block)
+    }
+
+    async fn commit(&self, block: Block) -> Result<(), WriteFailure> {
+        let text = block.text();
+        let mut response = self.store.db().query(text).bind(block.vars).await.map_err(errors::write)?;
+        response.take::<Value>(0).map(drop).map_err(errors::write)
+    }
+}
+
+/// Statements that a record was not changed since the plan read it.
+pub(super) const UNMOVED: &str = "IF $record.revision != $revision { THROW 'moved' };";
