@@ -61,12 +61,19 @@ impl App {
             base_url: base_url.clone(),
             auth_url: auth_url.clone(),
             trusted_proxies: options.trusted_proxy.clone(),
-            address_limits: RateLimits { hour: options.address_limit.saturating_mul(60), minute: options.address_limit },
+            address_limits: RateLimits {
+                hour: options.address_limit.saturating_mul(60),
+                minute: options.address_limit,
+            },
             body_timeout: Duration::from_secs(options.body_timeout),
             answer_timeout: Duration::from_secs(30),
         };
-        let services =
-            Arc::new(Services { store: store.clone(), limiter: Arc::clone(&limiter), metrics: Metrics::default(), settings });
+        let services = Arc::new(Services {
+            store: store.clone(),
+            limiter: Arc::clone(&limiter),
+            metrics: Metrics::default(),
+            settings,
+        });
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
             base_url,
@@ -168,9 +175,8 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, OpenError> {
 }
 
 fn addresses(options: &ListenOptions, api: &TcpListener, auth: Option<&TcpListener>) -> (String, String) {
-    let own = |listener: &TcpListener, fallback: SocketAddr| {
-        format!("http://{}", listener.local_addr().unwrap_or(fallback))
-    };
+    let own =
+        |listener: &TcpListener, fallback: SocketAddr| format!("http://{}", listener.local_addr().unwrap_or(fallback));
     let clean = |url: &String| url.trim_end_matches('/').to_owned();
     let base = options.base_url.as_ref().map_or_else(|| own(api, options.listen), clean);
     let fallback = auth.map_or_else(|| base.clone(), |listener| own(listener, options.listen));

@@ -93,7 +93,9 @@ impl Call {
             Access::Scope(scope) if self.caller.has(scope) => {}
             Access::Scope(scope) => return Err(Error::InsufficientScope(scope)),
             Access::Administrator | Access::Itself if self.caller.is_administrator() => {}
-            Access::Administrator | Access::Itself => return Err(Error::Forbidden("Only an administrator may do this")),
+            Access::Administrator | Access::Itself => {
+                return Err(Error::Forbidden("Only an administrator may do this"));
+            }
         }
         Ok(self.store.tenant(self.caller.organization(), self.once.clone()))
     }

@@ -26,7 +26,10 @@ struct Inner {
 enum Source {
     System,
     /// Milliseconds since 1970, and how many random draws were made.
-    Manual { now: AtomicU64, draws: AtomicU64 },
+    Manual {
+        now: AtomicU64,
+        draws: AtomicU64,
+    },
 }
 
 impl Clock {
@@ -46,7 +49,10 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0.source {
             Source::System => {
-                #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the machine for the time")]
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "this is the one place that asks the machine for the time"
+                )]
                 let now = std::time::SystemTime::now();
                 Timestamp::from_system(now)
             }

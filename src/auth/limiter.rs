@@ -37,7 +37,7 @@ impl Key {
     pub fn address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(v6) => Self::Address(IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into())),
-            v4 => Self::Address(v4),
+            v4 @ IpAddr::V4(_) => Self::Address(v4),
         }
     }
 }

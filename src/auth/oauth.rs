@@ -126,11 +126,7 @@ pub async fn revoke(store: &Store, authorization: Option<&str>, form: &Form) -> 
 }
 
 /// `POST /oauth/introspect`: a client may ask about the tokens of its organization; any other token is inactive to it.
-pub async fn introspect(
-    store: &Store,
-    authorization: Option<&str>,
-    form: &Form,
-) -> Result<Introspection, OAuthError> {
+pub async fn introspect(store: &Store, authorization: Option<&str>, form: &Form) -> Result<Introspection, OAuthError> {
     let client = authenticate(store, &ClientCredentials::read(authorization, form)?).await?;
     let token = form.get("token").ok_or_else(|| OAuthError::InvalidRequest("token is required".to_owned()))?;
     let now = store.clock().now();

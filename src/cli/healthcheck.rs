@@ -10,6 +10,7 @@ pub async fn run(options: &HealthcheckOptions) -> Result<(), String> {
         .no_proxy()
         .build()
         .map_err(|error| format!("the check cannot be made: {error}"))?;
-    let answer = client.get(&options.url).send().await.map_err(|error| format!("no answer from {}: {error}", options.url))?;
+    let answer =
+        client.get(&options.url).send().await.map_err(|error| format!("no answer from {}: {error}", options.url))?;
     if answer.status().is_success() { Ok(()) } else { Err(format!("{} answered {}", options.url, answer.status())) }
 }

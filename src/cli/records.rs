@@ -47,7 +47,8 @@ pub async fn application(command: ApplicationCommand) -> Result<(), String> {
         }
         ApplicationCommand::Limits { organization, application, limits, database } => {
             let call = operator(&open(&database).await?, &organization).await?;
-            let id = ApplicationId::parse(&application).ok_or_else(|| format!("{application} is not an application."))?;
+            let id =
+                ApplicationId::parse(&application).ok_or_else(|| format!("{application} is not an application."))?;
             let tenant = call.grant(Access::Administrator).map_err(plainly)?;
             tenant.set_rate_limits(id, rate(&limits)).await.map_err(plainly)?;
             println!("{application}: {} requests an hour, {} a minute.", limits.per_hour, limits.per_minute);

@@ -81,12 +81,40 @@ async fn make_customer(call: &Call, index: usize) -> Result<()> {
 }
 
 const FIRST: [&str; 20] = [
-    "Northwind", "Blue Harbor", "Summit", "Cedar", "Lakeside", "Ironwood", "Silverline", "Redwood", "Granite", "Maple",
-    "Coastal", "Prairie", "Falcon", "Beacon", "Juniper", "Sterling", "Willow", "Orchard", "Tidewater", "Highland",
+    "Northwind",
+    "Blue Harbor",
+    "Summit",
+    "Cedar",
+    "Lakeside",
+    "Ironwood",
+    "Silverline",
+    "Redwood",
+    "Granite",
+    "Maple",
+    "Coastal",
+    "Prairie",
+    "Falcon",
+    "Beacon",
+    "Juniper",
+    "Sterling",
+    "Willow",
+    "Orchard",
+    "Tidewater",
+    "Highland",
 ];
 const SECOND: [&str; 12] = [
-    "Analytics", "Logistics", "Health", "Foods", "Robotics", "Energy", "Media", "Insurance", "Textiles", "Mobility",
-    "Security", "Education",
+    "Analytics",
+    "Logistics",
+    "Health",
+    "Foods",
+    "Robotics",
+    "Energy",
+    "Media",
+    "Insurance",
+    "Textiles",
+    "Mobility",
+    "Security",
+    "Education",
 ];
 const FORM: [&str; 4] = ["Inc", "GmbH", "Ltd", "SA"];
 

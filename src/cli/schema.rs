@@ -8,7 +8,9 @@ use crate::model::operation::Operation;
 pub fn print(options: &SchemaOptions) {
     match options.contract {
         Contract::Graphql => print!("{}", crate::graphql::sdl()),
-        Contract::Openapi => println!("{:#}", crate::rest::openapi::document("http://127.0.0.1:8080", "http://127.0.0.1:8080")),
+        Contract::Openapi => {
+            println!("{:#}", crate::rest::openapi::document("http://127.0.0.1:8080", "http://127.0.0.1:8080"));
+        }
         Contract::Operations => print!("{}", operations_table()),
     }
 }

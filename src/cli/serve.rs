@@ -39,8 +39,13 @@ pub fn write_ready_file(file: &Path, content: &Value) -> Result<(), String> {
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: std::io::Error| format!("The ready file {} cannot be written: {error}.", file.display());
     let partial = file.with_added_extension("partial");
-    let mut open =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(failed)?;
+    let mut open = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&partial)
+        .map_err(failed)?;
     writeln!(open, "{content:#}").map_err(failed)?;
     std::fs::rename(&partial, file).map_err(failed)
 }

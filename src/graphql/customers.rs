@@ -6,9 +6,9 @@ use async_graphql::connection::{Connection, Edge};
 use async_graphql::dataloader::DataLoader;
 use async_graphql::{Context, ID, InputObject, MaybeUndefined, Object, Result, SimpleObject};
 
+use super::call;
 use super::errors::{UserError, fault, settle};
 use super::loaders::Loaders;
-use crate::call::Call;
 use crate::error::Error;
 use crate::model;
 use crate::model::customer::{CustomerDetail, CustomerPatch, CustomerStatus, NewCustomer};
@@ -61,15 +61,15 @@ impl Customer {
         self.record.updated_at
     }
     /// Newest first, at most 100.
-    async fn entitlements(&self, ctx: &Context<'_>) -> Result<Vec<EntitlementSummary>> {
+    async fn entitlements(&self, ctx: &Context<'_>) -> Option<Result<Vec<EntitlementSummary>>> {
         let summaries = match &self.entitlements {
-            Some(known) => known.clone(),
+            Some(known) => Ok(known.clone()),
             None => {
-                let loaded = ctx.data::<DataLoader<Loaders>>()?.load_one(self.record.id).await;
-                loaded.map_err(|error| fault(Arc::unwrap_or_clone(error)))?.unwrap_or_default()
+                let loaded = ctx.data_unchecked::<DataLoader<Loaders>>().load_one(self.record.id).await;
+                loaded.map(Option::unwrap_or_default).map_err(|error| fault(Arc::unwrap_or_clone(error)))
             }
         };
-        Ok(summaries.into_iter().map(EntitlementSummary::from).collect())
+        Some(summaries.map(|summaries| summaries.into_iter().map(EntitlementSummary::from).collect()))
     }
 }
 
@@ -169,9 +169,8 @@ pub struct CustomerQuery;
 #[Object]
 impl CustomerQuery {
     /// One customer. Needs `read:customers`.
-    async fn customer(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Customer>> {
-        let detail = customers::get(ctx.data::<Call>()?, &id).await.map_err(fault)?;
-        Ok(Some(detail.into()))
+    async fn customer(&self, ctx: &Context<'_>, id: ID) -> Option<Result<Customer>> {
+        Some(customers::get(call(ctx), &id).await.map(Customer::from).map_err(fault))
     }
 
     /// Customers, newest first. Needs `read:customers`.
@@ -181,16 +180,16 @@ impl CustomerQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "How many, 20 unless told; above 100 means 100.")] first: Option<i32>,
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
-    ) -> Result<Option<Connection<String, Customer>>> {
-        let call = ctx.data::<Call>()?;
+    ) -> Option<Result<Connection<String, Customer>>> {
         let continued = after.is_some();
-        let page = customers::list(call, PageRequest::from_arguments(first, after)).await.map_err(fault)?;
-        let cursors = call.cursor_scope(ListName::Customers);
-        let mut connection = Connection::new(continued, page.has_more);
-        connection.edges.extend(
-            page.items.into_iter().map(|record| Edge::new(cursors.encode(record.id.0), Customer::from(record))),
-        );
-        Ok(Some(connection))
+        let page = customers::list(call(ctx), PageRequest::from_arguments(first, after)).await;
+        let cursors = call(ctx).cursor_scope(ListName::Customers);
+        Some(page.map_err(fault).map(|page| {
+            let mut connection = Connection::new(continued, page.has_more);
+            let edges = page.items.into_iter();
+            connection.edges.extend(edges.map(|record| Edge::new(cursors.encode(record.id.0), record.into())));
+            connection
+        }))
     }
 }
 
@@ -205,8 +204,8 @@ pub struct CustomerMutation;
 #[Object]
 impl CustomerMutation {
     /// Needs `write:customers`. Emits `customer.created`.
-    async fn create_customer(&self, ctx: &Context<'_>, input: CreateCustomerInput) -> Result<Option<CustomerPayload>> {
-        CustomerPayload::of(customers::create(ctx.data::<Call>()?, input.into()).await).map(Some)
+    async fn create_customer(&self, ctx: &Context<'_>, input: CreateCustomerInput) -> Option<Result<CustomerPayload>> {
+        Some(CustomerPayload::of(customers::create(call(ctx), input.into()).await))
     }
 
     /// Merges. Needs `write:customers`. Emits `customer.updated` if anything changed.
@@ -215,12 +214,12 @@ impl CustomerMutation {
         ctx: &Context<'_>,
         id: ID,
         input: UpdateCustomerInput,
-    ) -> Result<Option<CustomerPayload>> {
-        CustomerPayload::of(customers::update(ctx.data::<Call>()?, &id, input.into()).await).map(Some)
+    ) -> Option<Result<CustomerPayload>> {
+        Some(CustomerPayload::of(customers::update(call(ctx), &id, input.into()).await))
     }
 
     /// Needs `write:customers`. Emits `customer.deleted`.
-    async fn delete_customer(&self, ctx: &Context<'_>, id: ID) -> Result<Option<CustomerPayload>> {
-        CustomerPayload::of(customers::delete(ctx.data::<Call>()?, &id).await).map(Some)
+    async fn delete_customer(&self, ctx: &Context<'_>, id: ID) -> Option<Result<CustomerPayload>> {
+        Some(CustomerPayload::of(customers::delete(call(ctx), &id).await))
     }
 }

@@ -58,9 +58,8 @@ pub fn extensions(error: &Error) -> ErrorExtensionValues {
         values.set("retryAfter", seconds);
     }
     if !error.fields().is_empty() {
-        let fields = error.fields().iter().map(|problem| {
-            Value::from_json(serde_json::json!(problem)).unwrap_or_default()
-        });
+        let fields =
+            error.fields().iter().map(|problem| Value::from_json(serde_json::json!(problem)).unwrap_or_default());
         values.set("errors", Value::List(fields.collect()));
     }
     values

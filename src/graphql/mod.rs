@@ -10,11 +10,12 @@ mod transport;
 
 use std::sync::Arc;
 
-use async_graphql::{EmptySubscription, MergedObject, SDLExportOptions, Schema};
+use async_graphql::{Context, EmptySubscription, MergedObject, SDLExportOptions, Schema};
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::any;
 
+use crate::call::Call;
 use crate::http::Services;
 
 /// What can be asked.
@@ -26,6 +27,14 @@ pub struct Query(customers::CustomerQuery);
 pub struct Mutation(customers::CustomerMutation);
 
 pub(crate) type Graph = Schema<Query, Mutation, EmptySubscription>;
+
+/// The request behind a field. The transport puts it there.
+///
+/// A field that can fail returns `Option<Result<T>>`, so that its error makes *it* null and the rest of the answer stands;
+/// with `Result<Option<T>>` the library would null the parent.
+fn call<'a>(ctx: &Context<'a>) -> &'a Call {
+    ctx.data_unchecked::<Call>()
+}
 
 /// The bounds of a document. Together they keep the cost of one request near that of a REST list.
 pub mod limits {

@@ -135,9 +135,8 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
     let mut found: Option<String> = None;
     for name in ["idempotency-key", "x-idempotency-key"] {
         for value in headers.get_all(name) {
-            let key = clean_key(value).ok_or_else(|| {
-                Error::malformed("Idempotency-Key", "must be 1 to 255 visible ASCII characters")
-            })?;
+            let key = clean_key(value)
+                .ok_or_else(|| Error::malformed("Idempotency-Key", "must be 1 to 255 visible ASCII characters"))?;
             if found.as_ref().is_some_and(|other| *other != key) {
                 return Err(Error::malformed("Idempotency-Key", "is given twice with different values"));
             }

@@ -109,7 +109,11 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 fn protocol(limits: &Limits) -> http1::Builder {
     let mut protocol = http1::Builder::new();
-    protocol.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_headers(100).max_buf_size(64 * 1024);
+    protocol
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_headers(100)
+        .max_buf_size(64 * 1024);
     protocol
 }
 

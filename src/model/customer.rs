@@ -123,9 +123,10 @@ impl NewCustomer {
                 Vendor::CloudB => (tenant_id, cloud_account_id, "cloudAccountId"),
             };
             if other.is_some() {
-                problems.invalid(other_field, format!("does not apply to {vendor}"));
+                let own_field = account_field(vendor);
+                problems.invalid(other_field, format!("does not apply to {vendor}; use {own_field}"));
             }
-            check_account(&mut problems, account_field(vendor), own)
+            check_account(&mut problems, account_field(vendor), own, other.is_some())
         });
         problems.raise()?;
         let (Some(vendor), Some(account), Some(company_name)) = (vendor, account, company_name) else {
@@ -136,8 +137,10 @@ impl NewCustomer {
 }
 
 /// The vendor's identifier: required, 1 to 64 of `A-Z a-z 0-9 . _ : -`.
-fn check_account(problems: &mut Problems, field: &str, account: Option<String>) -> Option<String> {
+/// The other vendor's in its place was reported already.
+fn check_account(problems: &mut Problems, field: &str, account: Option<String>, replaced: bool) -> Option<String> {
     match &account {
+        None if replaced => {}
         None => problems.malformed(field, "is required"),
         Some(text) => {
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);

@@ -2,7 +2,7 @@
 //! share byte for byte (spec "Events", `contract.md` §13).
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::changes::Changes;
 use super::id::{EventId, OrganizationId};
@@ -51,7 +51,7 @@ pub struct NewEvent {
     pub organization_id: OrganizationId,
     pub vendor: Vendor,
     /// The resource in its single-object form, without history.
-    pub data: Value,
+    pub data: Box<RawValue>,
     /// On updates and status moves.
     pub changes: Option<Changes>,
 }
@@ -70,7 +70,7 @@ struct Tail<'a> {
     organization_id: OrganizationId,
     vendor: Vendor,
     test: bool,
-    data: &'a Value,
+    data: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<&'a Changes>,
 }

@@ -113,19 +113,17 @@ impl Fields {
             self.problems.malformed(field, "must be a list");
             return None;
         };
-        let mut chosen = Vec::with_capacity(items.len());
-        for (index, item) in items.into_iter().enumerate() {
-            match item.as_str().and_then(T::choose) {
-                Some(choice) => chosen.push(choice),
-                None => self.problems.malformed(format!("{field}[{index}]"), one_of::<T>()),
-            }
+        let chosen: Vec<Option<T>> = items.iter().map(|item| item.as_str().and_then(T::choose)).collect();
+        for index in chosen.iter().enumerate().filter(|(_, choice)| choice.is_none()).map(|(index, _)| index) {
+            self.problems.malformed(format!("{field}[{index}]"), one_of::<T>());
         }
-        Some(chosen)
+        chosen.into_iter().collect()
     }
 
     /// Notes that `field` is missing if it is, unless the body or the field was refused already.
     pub fn require<T>(&mut self, field: &str, value: Option<&T>) {
-        let refused = self.problems.malformed.iter().any(|problem| problem.field == field);
+        let named = |problem: &FieldError| problem.field.split('[').next() == Some(field);
+        let refused = self.problems.malformed.iter().any(named);
         if value.is_none() && !refused && !self.is_broken() {
             self.problems.malformed(field, "is required");
         }

@@ -76,6 +76,23 @@ pub struct Spec {
     pub events: &'static [EventKind],
 }
 
+impl Spec {
+    /// The `resource` of its name.
+    pub fn resource(&self) -> &'static str {
+        self.name.split_once('.').map_or(self.name, |(resource, _)| resource)
+    }
+
+    /// Whether it answers pages.
+    pub fn is_list(&self) -> bool {
+        self.name.split_once('.').is_some_and(|(_, verb)| verb == "list")
+    }
+
+    /// Whether it takes an idempotency key: every POST, PUT and DELETE under /api/v1 (`contract.md` §6).
+    pub fn takes_key(&self) -> bool {
+        self.path.starts_with("/api/v1/") && self.method != Method::Get
+    }
+}
+
 macro_rules! operations {
     ($($operation:ident: $name:literal, $summary:literal, $access:expr, $method:ident $path:literal $status:literal,
         $graphql:expr, [$($event:ident),*];)*) => {

@@ -79,7 +79,8 @@ pub struct Window {
 impl PageRequest {
     /// The REST form. Above 100 means 100; below 1 or no integer is refused; so is any other parameter.
     pub fn from_query(query: &str) -> Self {
-        let mut page = Self { limit: DEFAULT_LIMIT, cursor: None, names: ("limit", "cursor"), problems: Problems::default() };
+        let mut page =
+            Self { limit: DEFAULT_LIMIT, cursor: None, names: ("limit", "cursor"), problems: Problems::default() };
         let mut seen = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if seen.contains(&name) {
@@ -97,7 +98,8 @@ impl PageRequest {
 
     /// The GraphQL form.
     pub fn from_arguments(first: Option<i32>, after: Option<String>) -> Self {
-        let mut page = Self { limit: DEFAULT_LIMIT, cursor: after, names: ("first", "after"), problems: Problems::default() };
+        let mut page =
+            Self { limit: DEFAULT_LIMIT, cursor: after, names: ("first", "after"), problems: Problems::default() };
         if let Some(first) = first {
             page.set_limit(Some(i64::from(first)));
         }

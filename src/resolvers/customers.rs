@@ -38,7 +38,7 @@ pub async fn create(call: &Call, new: NewCustomer) -> Result<CustomerDetail> {
     tenant
         .write(|| async {
             let detail = checked.clone()?.into_customer(CustomerId(clock.mint()), organization);
-            let event = announce(EventKind::CustomerCreated, EventId(clock.mint()), &detail, None);
+            let event = announce(EventKind::CustomerCreated, EventId(clock.mint()), &detail, None)?;
             Ok(tenant.plan_customer_created(detail, event))
         })
         .await
@@ -60,7 +60,7 @@ pub async fn update(call: &Call, id: &str, mut patch: CustomerPatch) -> Result<C
             }
             let event_id = EventId(clock.mint());
             next.customer.updated_at = event_id.created_at();
-            let event = announce(EventKind::CustomerUpdated, event_id, &next, Some(changes));
+            let event = announce(EventKind::CustomerUpdated, event_id, &next, Some(changes))?;
             Ok(tenant.plan_customer_updated(&current, next, event))
         })
         .await
@@ -84,7 +84,7 @@ pub async fn delete(call: &Call, id: &str) -> Result<CustomerDetail> {
             gone.customer.status = CustomerStatus::Deleted;
             gone.customer.updated_at = event_id.created_at();
             let changes = Changes::between(&current.detail.to_json(), &gone.to_json());
-            let event = announce(EventKind::CustomerDeleted, event_id, &gone, Some(changes));
+            let event = announce(EventKind::CustomerDeleted, event_id, &gone, Some(changes))?;
             Ok(tenant.plan_customer_deleted(&current, gone, event))
         })
         .await
@@ -94,14 +94,14 @@ fn parse(id: &str) -> Result<CustomerId> {
     CustomerId::parse(id).ok_or(Error::NOT_FOUND)
 }
 
-fn announce(kind: EventKind, id: EventId, detail: &CustomerDetail, changes: Option<Changes>) -> NewEvent {
+fn announce(kind: EventKind, id: EventId, detail: &CustomerDetail, changes: Option<Changes>) -> Result<NewEvent> {
     let customer = &detail.customer;
-    NewEvent {
+    Ok(NewEvent {
         id,
         kind,
         organization_id: customer.organization_id,
         vendor: customer.vendor,
-        data: detail.to_json(),
+        data: serde_json::value::to_raw_value(detail).map_err(Error::internal)?,
         changes,
-    }
+    })
 }

@@ -59,10 +59,6 @@ fn takes_body(operation: Operation) -> bool {
         && operation != Operation::ApplicationsRegenerateSecret
 }
 
-fn is_list(operation: Operation) -> bool {
-    operation.spec().name.ends_with(".list")
-}
-
 /// An operation that needs a caller.
 pub async fn authenticated(services: Arc<Services>, operation: Operation, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -92,7 +88,7 @@ async fn read(
     caller: Caller,
 ) -> Result<Ask, Failure> {
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    if !is_list(operation) {
+    if !operation.spec().is_list() {
         refuse_query(&query)?;
     }
     let bytes = match operation.spec().method {
@@ -109,9 +105,7 @@ async fn read(
     } else {
         return Err(Error::malformed("body", "is not taken by this operation").into());
     };
-    // `contract.md` §6: on every POST, PUT and DELETE under /api/v1.
-    let keyed = operation.spec().path.starts_with("/api/v1/") && operation.spec().method != Method::Get;
-    let once = if keyed {
+    let once = if operation.spec().takes_key() {
         let canonical = body.clone().unwrap_or(Ok(Value::Null));
         once(&parts.headers, &caller, operation.spec().method.as_str(), parts.uri.path(), &canonical)?
     } else {

@@ -82,8 +82,7 @@ fn by_path(side: Side) -> BTreeMap<&'static str, Vec<Operation>> {
 fn path_routes(services: &Arc<Services>, operations: &[Operation]) -> MethodRouter {
     let allowed = endpoint::allowed(operations);
     let services_here = Arc::clone(services);
-    let mut routes =
-        any(move |request: Request| answer_failure(Arc::clone(&services_here), request, Some(allowed)));
+    let mut routes = any(move |request: Request| answer_failure(Arc::clone(&services_here), request, Some(allowed)));
     for operation in operations.iter().copied() {
         let services = Arc::clone(services);
         let filter = method_filter(operation.spec().method);

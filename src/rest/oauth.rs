@@ -1,9 +1,9 @@
 //! The OAuth endpoints that take client credentials. Their errors carry both contracts, ours and RFC 6749's
 //! (`contract.md` §4): a body with only `code` and `message` makes common OAuth clients take the error for a token.
 
+use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
+use axum::Json;
 use axum::Router;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::Json;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
@@ -29,11 +29,11 @@ pub fn router(services: &Arc<Services>, side: Side) -> Router {
     let here = Arc::clone(services);
     let document = served_document(services);
     router
-        .route("/metrics", get(move || metrics(here)))
+        .route("/metrics", get(move || async move { metrics(&here) }))
         .route("/openapi.json", get(move || async { typed("application/json", document) }))
         .route("/schema.graphql", get(|| async { typed("text/plain; charset=utf-8", crate::graphql::sdl()) }))
-        .route("/docs", get(|| docs_file(String::new())))
-        .route("/docs/{*file}", get(|Path(file): Path<String>| docs_file(file)))
+        .route("/docs", get(|| async { docs_file("") }))
+        .route("/docs/{*file}", get(|Path(file): Path<String>| async move { docs_file(&file) }))
 }
 
 /// The document as the snapshot has it, with this server's addresses.
@@ -45,11 +45,13 @@ fn served_document(services: &Services) -> String {
 async fn ready(services: Arc<Services>) -> Response {
     match services.store.ping().await {
         Ok(()) => "ready\n".into_response(),
-        Err(error) => Failure::from(Error::Unavailable(error.cause().unwrap_or("no answer").to_owned())).into_response(),
+        Err(error) => {
+            Failure::from(Error::Unavailable(error.cause().unwrap_or("no answer").to_owned())).into_response()
+        }
     }
 }
 
-async fn metrics(services: Arc<Services>) -> Response {
+fn metrics(services: &Services) -> Response {
     match services.metrics.expose() {
         Ok(text) => typed("application/openmetrics-text; version=1.0.0; charset=utf-8", text),
         Err(error) => Failure::from(Error::internal(error)).into_response(),
@@ -68,13 +70,13 @@ static DOCS: LazyLock<Arc<utoipa_swagger_ui::Config<'static>>> = LazyLock::new(|
     Arc::new(utoipa_swagger_ui::Config::from("/openapi.json").use_base_layout().display_request_duration(true))
 });
 
-async fn docs_file(file: String) -> Response {
+fn docs_file(file: &str) -> Response {
     if file.is_empty() {
         // The page names its files relative to a folder.
         let page = json!({ "see": "/docs/index.html" }).to_string();
         return (StatusCode::SEE_OTHER, [(header::LOCATION, "/docs/index.html")], page).into_response();
     }
-    match utoipa_swagger_ui::serve(&file, Arc::clone(&DOCS)) {
+    match utoipa_swagger_ui::serve(file, Arc::clone(&DOCS)) {
         Ok(Some(found)) => {
             let headers = [
                 (header::CONTENT_TYPE, HeaderValue::from_str(&found.content_type)),

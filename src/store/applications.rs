@@ -168,7 +168,8 @@ impl Tenant {
 
     /// An operator's decision, outside the documented API.
     pub async fn set_rate_limits(&self, id: ApplicationId, limits: RateLimits) -> Result<()> {
-        const SET: &str = "UPDATE $record SET rate_hour = $hour, rate_minute = $minute, revision += 1 RETURN VALUE name";
+        const SET: &str =
+            "UPDATE $record SET rate_hour = $hour, rate_minute = $minute, revision += 1 RETURN VALUE name";
         let vars = vars! {
             "record" => self.record("application", id.key()),
             "hour" => i64::from(limits.hour),

@@ -14,7 +14,8 @@ impl Store {
     pub async fn backup(&self, file: &Path) -> Result<(), OpenError> {
         self.schema_state().await?;
         self.require_embedded("backup")?;
-        let failed = |error: &dyn std::fmt::Display| OpenError(format!("The backup to {} failed: {error}.", file.display()));
+        let failed =
+            |error: &dyn std::fmt::Display| OpenError(format!("The backup to {} failed: {error}.", file.display()));
         let partial = file.with_added_extension("partial");
         self.db().export(&partial).await.map_err(|error| failed(&error))?;
         std::fs::File::open(&partial).and_then(|open| open.sync_all()).map_err(|error| failed(&error))?;
@@ -34,9 +35,10 @@ impl Store {
             return Err(OpenError(format!("The database {} is not empty; restore into a new folder.", self.url())));
         }
         self.run(MARK, vars! {}).await.map_err(|error| self.unusable(&error))?;
-        self.db().import(file).await.map_err(|error| {
-            OpenError(format!("{} is not a whole backup of mercato: {error}.", file.display()))
-        })?;
+        self.db()
+            .import(file)
+            .await
+            .map_err(|error| OpenError(format!("{} is not a whole backup of mercato: {error}.", file.display())))?;
         if self.migration_count().await? == 0 {
             return Err(OpenError(format!("{} is not a backup of mercato.", file.display())));
         }
@@ -44,10 +46,9 @@ impl Store {
     }
 
     async fn migration_count(&self) -> Result<usize, OpenError> {
-        let rows: Vec<RecordId> = self
-            .ask("SELECT VALUE id FROM migration", vars! {})
-            .await
-            .map_err(|error| OpenError(format!("The restored data has no schema: {}.", error.cause().unwrap_or("?"))))?;
+        let rows: Vec<RecordId> = self.ask("SELECT VALUE id FROM migration", vars! {}).await.map_err(|error| {
+            OpenError(format!("The restored data has no schema: {}.", error.cause().unwrap_or("?")))
+        })?;
         Ok(rows.len())
     }
 

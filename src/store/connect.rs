@@ -79,7 +79,11 @@ impl Store {
         const MAKE: &str = "INSERT IGNORE INTO setting { id: 'cursor_key', value: $value } RETURN NONE";
         let fresh = Bytes::from(self.clock().random::<32>().to_vec());
         let unreadable = |error: crate::error::Error| {
-            OpenError(format!("The database {} cannot be read: {}.", self.url(), error.cause().unwrap_or("unknown reason")))
+            OpenError(format!(
+                "The database {} cannot be read: {}.",
+                self.url(),
+                error.cause().unwrap_or("unknown reason")
+            ))
         };
         self.run(MAKE, vars! { "value" => fresh }).await.map_err(unreadable)?;
         let row: Option<SettingRow> =
@@ -96,7 +100,9 @@ fn prepared_url(url: &str) -> Result<String, OpenError> {
     if let Some(folder) = url.strip_prefix("surrealkv://") {
         let folder = folder.split('?').next().unwrap_or_default();
         if folder.is_empty() {
-            return Err(OpenError("The database URL surrealkv:// names no folder; write surrealkv://./data.".to_owned()));
+            return Err(OpenError(
+                "The database URL surrealkv:// names no folder; write surrealkv://./data.".to_owned(),
+            ));
         }
         std::fs::create_dir_all(folder)
             .map_err(|error| OpenError(format!("The database folder {folder} cannot be made: {error}.")))?;

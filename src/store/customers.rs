@@ -59,7 +59,8 @@ pub struct Versioned {
 
 impl Row {
     fn into_model(self, organization_id: OrganizationId) -> Result<Customer> {
-        let id = CustomerId::from_key(own_key(&self.id)?).ok_or_else(|| Error::internal("a customer's key is broken"))?;
+        let id =
+            CustomerId::from_key(own_key(&self.id)?).ok_or_else(|| Error::internal("a customer's key is broken"))?;
         let (cloud_account_id, tenant_id) = match self.vendor {
             Vendor::CloudA => (Some(self.account), None),
             Vendor::CloudB => (None, Some(self.account)),
@@ -180,7 +181,12 @@ impl Tenant {
         Plan { block, event: Some(event), answer: to }
     }
 
-    pub fn plan_customer_deleted(&self, from: &Versioned, gone: CustomerDetail, event: NewEvent) -> Plan<CustomerDetail> {
+    pub fn plan_customer_deleted(
+        &self,
+        from: &Versioned,
+        gone: CustomerDetail,
+        event: NewEvent,
+    ) -> Plan<CustomerDetail> {
         let block = self.unmoved(from).then("DELETE ONLY $record RETURN BEFORE;", vars! {});
         Plan { block, event: Some(event), answer: gone }
     }

@@ -26,7 +26,7 @@ impl Lanes {
                 return Err(Error::Unavailable(format!("{MAX_WAITING} writes of {organization} are waiting")));
             }
             // A lane that nobody stands in is only a map entry: forget those, now and then.
-            if lanes.len() % 1024 == 0 {
+            if lanes.len().is_multiple_of(1024) {
                 lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
                 lanes.insert(organization, Arc::clone(&lane));
             }

@@ -24,7 +24,7 @@ pub enum Resume {
 }
 
 /// How long a process waits while another one applies a migration to a shared server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, SurrealValue)]
 struct Row {

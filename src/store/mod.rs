@@ -71,6 +71,11 @@ impl Store {
         Tenant { store: self.clone(), organization, once }
     }
 
+    /// The engine beneath the store: for tests that look at plans or plant rows. `tests/it/tidy.rs` keeps it out of `src`.
+    pub fn engine(&self) -> &Surreal<Any> {
+        self.db()
+    }
+
     fn db(&self) -> &Surreal<Any> {
         let connections = &self.0.connections;
         &connections[self.0.next.fetch_add(1, Ordering::Relaxed) % connections.len()]
@@ -132,6 +137,11 @@ fn own_key(id: &RecordId) -> Result<&str> {
         return Ok(key);
     }
     Err(Error::internal(format!("a record of {:?} has a foreign key form", id.table)))
+}
+
+/// The two statements that every list stands on, for the test that asserts their plans.
+pub fn page_queries() -> [&'static str; 2] {
+    [pages::FIRST, pages::NEXT]
 }
 
 /// Named values for a query.

@@ -22,7 +22,8 @@ pub struct Swept {
 impl Store {
     /// Removes everything that is past its time. Events are kept for `event_retention`.
     pub async fn sweep(&self, event_retention: TimeDelta) -> Result<Swept> {
-        const TOKENS: &str = "DELETE (SELECT VALUE id FROM token WHERE expires_at < $limit LIMIT $portion) RETURN BEFORE";
+        const TOKENS: &str =
+            "DELETE (SELECT VALUE id FROM token WHERE expires_at < $limit LIMIT $portion) RETURN BEFORE";
         const KEYS: &str = "DELETE (SELECT VALUE id FROM idempotency WHERE at < $limit LIMIT $portion) RETURN BEFORE";
         const EVENTS: &str = "DELETE (SELECT VALUE id FROM event WHERE at < $limit LIMIT $portion) RETURN BEFORE";
         self.forget_hits_before(self.clock().now().plus(-TimeDelta::hours(1))).await?;

@@ -46,7 +46,6 @@ fn path_item(path: &str, auth_url: &str) -> Value {
 
 fn describe(operation: Operation) -> Value {
     let spec = operation.spec();
-    let (resource, _) = spec.name.split_once('.').unwrap_or((spec.name, ""));
     let mut text = spec.summary.to_owned() + ".";
     if let Access::Scope(scope) = spec.access {
         text += &format!(" Needs the scope `{scope}`.");
@@ -56,7 +55,7 @@ fn describe(operation: Operation) -> Value {
     }
     let mut described = json!({
         "operationId": spec.name,
-        "tags": [resource],
+        "tags": [spec.resource()],
         "summary": spec.summary,
         "description": text,
         "parameters": parameters(operation),
@@ -78,7 +77,7 @@ fn parameters(operation: Operation) -> Vec<Value> {
             "description": "An id, as an earlier answer gave it.",
         }));
     }
-    if spec.name.ends_with(".list") {
+    if spec.is_list() {
         parameters.push(json!({
             "name": "limit", "in": "query",
             "schema": { "type": "integer", "minimum": 1, "default": DEFAULT_LIMIT },
@@ -89,7 +88,7 @@ fn parameters(operation: Operation) -> Vec<Value> {
             "description": "`nextCursor` of the previous page. It never expires.",
         }));
     }
-    if spec.path.starts_with("/api/v1/") && spec.method != Method::Get {
+    if spec.takes_key() {
         for name in ["Idempotency-Key", "X-Idempotency-Key"] {
             parameters.push(json!({
                 "name": name, "in": "header",
@@ -129,7 +128,7 @@ fn failures(operation: Operation) -> Vec<u16> {
     if schemas::request_body(operation).is_some() {
         statuses.extend([415, 422]);
     }
-    if spec.path.starts_with("/api/v1/") && spec.method != Method::Get {
+    if spec.takes_key() {
         statuses.push(409);
         if !statuses.contains(&422) {
             // An idempotency key that was used with another request.
@@ -162,7 +161,7 @@ fn answer_headers(operation: Operation) -> Value {
     if operation.access() != Access::Public {
         names.extend(["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]);
     }
-    if operation.spec().path.starts_with("/api/v1/") && operation.spec().method != Method::Get {
+    if operation.spec().takes_key() {
         names.push("Idempotent-Replayed");
     }
     names.into_iter().map(|name| (name.to_owned(), header_ref(name))).collect::<Map<_, _>>().into()

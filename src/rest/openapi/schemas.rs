@@ -90,8 +90,18 @@ pub fn all() -> Value {
 
 fn customer(detail: bool) -> Value {
     let mut schema = object(
-        &["id", "organizationId", "vendor", "cloudAccountId", "tenantId", "email", "companyName", "status", "createdAt",
-            "updatedAt"],
+        &[
+            "id",
+            "organizationId",
+            "vendor",
+            "cloudAccountId",
+            "tenantId",
+            "email",
+            "companyName",
+            "status",
+            "createdAt",
+            "updatedAt",
+        ],
         json!({
             "id": id("cus"), "organizationId": id("org"), "vendor": reference("Vendor"),
             "cloudAccountId": { "type": ["string", "null"], "description": "The account id of a `cloud_a` customer." },
@@ -134,8 +144,18 @@ fn new_customer() -> Value {
 
 fn application(with_secret: bool) -> Value {
     let mut schema = object(
-        &["id", "organizationId", "name", "description", "scopes", "clientId", "createdAt", "updatedAt", "lastUsedAt",
-            "secretRotatedAt"],
+        &[
+            "id",
+            "organizationId",
+            "name",
+            "description",
+            "scopes",
+            "clientId",
+            "createdAt",
+            "updatedAt",
+            "lastUsedAt",
+            "secretRotatedAt",
+        ],
         json!({
             "id": id("app"), "organizationId": id("org"),
             "name": { "type": "string" }, "description": { "type": "string" },
@@ -203,7 +223,9 @@ pub fn request_body(operation: Operation) -> Option<Value> {
             json!({ "grant_type": "client_credentials", "client_id": "mci_...", "client_secret": "mcs_..." }),
         ),
         Operation::TokenRevoke | Operation::TokenIntrospect => about_token(),
-        Operation::ApplicationsCreate => json_body("NewApplication", application_example(&["name", "description", "scopes"])),
+        Operation::ApplicationsCreate => {
+            json_body("NewApplication", application_example(&["name", "description", "scopes"]))
+        }
         Operation::ApplicationsUpdate => json_body("ApplicationPatch", application_example(&["name", "description"])),
         Operation::CustomersCreate => {
             json_body("NewCustomer", customer_example(&["vendor", "cloudAccountId", "email", "companyName"]))
@@ -260,14 +282,18 @@ pub fn success(operation: Operation) -> Value {
         })
     };
     let list = |item: &str, example: Value| {
-        let data = object(&["items", "nextCursor"], json!({
-            "items": { "type": "array", "items": reference(item) },
-            "nextCursor": { "type": ["string", "null"], "description": "Null on the last page." },
-        }));
+        let data = object(
+            &["items", "nextCursor"],
+            json!({
+                "items": { "type": "array", "items": reference(item) },
+                "nextCursor": { "type": ["string", "null"], "description": "Null on the last page." },
+            }),
+        );
         wrapped(data, json!({ "items": [example], "nextCursor": null }))
     };
     let deleted = |prefix: &str, example: &Value| {
-        let data = object(&["id", "status"], json!({ "id": id(prefix), "status": { "type": "string", "const": "deleted" } }));
+        let data =
+            object(&["id", "status"], json!({ "id": id(prefix), "status": { "type": "string", "const": "deleted" } }));
         wrapped(data, json!({ "id": example["id"], "status": "deleted" }))
     };
     let mut detail = full_customer();
@@ -281,7 +307,9 @@ pub fn success(operation: Operation) -> Value {
         Operation::TokenRevoke => json!({ "schema": object(&[], json!({})), "example": {} }),
         Operation::TokenIntrospect => introspection(),
         Operation::ApplicationsList => list("Application", full_application()),
-        Operation::ApplicationsGet | Operation::ApplicationsUpdate => wrapped(reference("Application"), full_application()),
+        Operation::ApplicationsGet | Operation::ApplicationsUpdate => {
+            wrapped(reference("Application"), full_application())
+        }
         Operation::ApplicationsCreate | Operation::ApplicationsRegenerateSecret => {
             wrapped(reference("ApplicationWithSecret"), with_secret)
         }
@@ -295,12 +323,15 @@ pub fn success(operation: Operation) -> Value {
 }
 
 fn token() -> Value {
-    let schema = object(&["access_token", "token_type", "expires_in", "scope"], json!({
-        "access_token": { "type": "string", "description": "Opaque." },
-        "token_type": { "type": "string", "const": "Bearer" },
-        "expires_in": { "type": "integer", "const": TOKEN_LIFETIME, "description": "Seconds." },
-        "scope": { "type": "string", "description": "The granted scopes, space-separated." },
-    }));
+    let schema = object(
+        &["access_token", "token_type", "expires_in", "scope"],
+        json!({
+            "access_token": { "type": "string", "description": "Opaque." },
+            "token_type": { "type": "string", "const": "Bearer" },
+            "expires_in": { "type": "integer", "const": TOKEN_LIFETIME, "description": "Seconds." },
+            "scope": { "type": "string", "description": "The granted scopes, space-separated." },
+        }),
+    );
     json!({ "schema": schema, "example": {
         "access_token": "mct_...", "token_type": "Bearer", "expires_in": TOKEN_LIFETIME,
         "scope": "read:customers write:customers",
@@ -308,10 +339,13 @@ fn token() -> Value {
 }
 
 fn introspection() -> Value {
-    let schema = object(&["active"], json!({
-        "active": { "type": "boolean" },
-        "scope": { "type": "string" }, "client_id": { "type": "string" }, "token_type": { "type": "string" },
-        "exp": { "type": "integer" }, "iat": { "type": "integer" },
-    }));
+    let schema = object(
+        &["active"],
+        json!({
+            "active": { "type": "boolean" },
+            "scope": { "type": "string" }, "client_id": { "type": "string" }, "token_type": { "type": "string" },
+            "exp": { "type": "integer" }, "iat": { "type": "integer" },
+        }),
+    );
     json!({ "schema": schema, "example": { "active": false } })
 }

@@ -1,0 +1,293 @@
+//! The vocabulary of the tests.
+//!
+//! - [`TestApp`]: the real service on a fresh database, a real loopback port and a manual clock. Its workers do not run.
+//! - [`Party`]: an application of an organization, with a token from the real `/oauth/token`, and the verbs of both
+//!   facades: [`Party::get`], [`Party::post`], [`Party::graphql`] …
+//! - [`Reply`]: an answer with its status, headers, text and JSON.
+//! - [`Facade`]: one scenario through both doors.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking, and says why")]
+
+mod facade;
+mod reply;
+
+use std::sync::Arc;
+
+use mercato::app::{App, Workers};
+use mercato::call::{Call, Caller};
+use mercato::clock::Clock;
+use mercato::config::ListenOptions;
+use mercato::model::application::{ApplicationInput, ApplicationWithSecret, RateLimits};
+use mercato::model::id::OrganizationId;
+use mercato::model::scope::Scope;
+use mercato::resolvers::applications;
+use mercato::store::Store;
+use mercato::store::connect::Target;
+use mercato::store::migrate::Resume;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+pub use facade::Facade;
+pub use reply::Reply;
+
+pub struct TestApp {
+    pub app: App,
+    pub clock: Clock,
+    pub store: Store,
+    pub http: reqwest::Client,
+}
+
+/// The settings of a test: a free port and no limit for the one address that all tests come from.
+pub fn listen_options() -> ListenOptions {
+    ListenOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        auth_listen: None,
+        base_url: None,
+        auth_url: None,
+        ready_file: None,
+        trusted_proxy: Vec::new(),
+        address_limit: 1_000_000,
+        max_connections: 4_000,
+        max_connections_per_address: 4_000,
+        header_timeout: 15,
+        body_timeout: 15,
+        event_retention_days: 30,
+        log: mercato::config::LogForm::Text,
+    }
+}
+
+pub fn target(url: &str) -> Target {
+    Target { url: url.to_owned(), environment: "production".to_owned(), login: None }
+}
+
+impl TestApp {
+    pub async fn new() -> Self {
+        Self::with(listen_options()).await
+    }
+
+    pub async fn with(options: ListenOptions) -> Self {
+        Self::on("mem://", options).await
+    }
+
+    pub async fn on(url: &str, options: ListenOptions) -> Self {
+        Self::at(url, options, Clock::manual()).await
+    }
+
+    /// On a database that another app left, at that app's time.
+    pub async fn at(url: &str, options: ListenOptions, clock: Clock) -> Self {
+        let store = Store::open(&target(url), clock.clone(), Resume::Refuse).await.expect("the database opens");
+        let app = App::start(store.clone(), &options, Workers::ByHand).await.expect("the service starts");
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        Self { app, clock, store, http }
+    }
+
+    pub fn advance(&self, by: chrono::TimeDelta) {
+        self.clock.advance(by);
+    }
+
+    pub async fn organization(&self, name: &str) -> OrganizationId {
+        self.store.create_organization(name).await.expect("an organization")
+    }
+
+    /// An application of `organization` with these scopes and no limits in the way, and a token of it.
+    pub async fn party_in(&self, organization: OrganizationId, scopes: &[Scope]) -> Party {
+        self.party_with(organization, scopes, RateLimits::UNLIMITED).await
+    }
+
+    pub async fn party_with(&self, organization: OrganizationId, scopes: &[Scope], limits: RateLimits) -> Party {
+        let input = ApplicationInput {
+            name: Some("Test".to_owned()),
+            scopes: Some(scopes.to_vec()),
+            ..ApplicationInput::default()
+        };
+        let created = applications::create_with_limits(&self.operator(organization), input, limits).await;
+        let application = created.expect("an application");
+        let mut party = Party { base: self.app.base_url.clone(), http: self.http.clone(), application, token: None };
+        party.refresh().await;
+        party
+    }
+
+    /// An application with all scopes, in an organization of its own.
+    pub async fn party(&self) -> Party {
+        self.party_in(self.organization("Acme").await, Scope::ALL).await
+    }
+
+    pub fn operator(&self, organization: OrganizationId) -> Call {
+        Call::new(self.store.clone(), Caller::Operator { organization }, None)
+    }
+
+    /// A caller without a token.
+    pub fn stranger(&self) -> Party {
+        let application = ApplicationWithSecret {
+            application: serde_json::from_value(json!({
+                "id": "app_00000000000000000000000000", "organizationId": "org_00000000000000000000000000", "name": "",
+                "description": "", "scopes": [], "clientId": "mci_unknown", "createdAt": "2026-01-05T10:00:00Z",
+                "updatedAt": "2026-01-05T10:00:00Z", "lastUsedAt": null, "secretRotatedAt": "2026-01-05T10:00:00Z",
+            }))
+            .expect("an application"),
+            client_secret: String::new(),
+        };
+        Party { base: self.app.base_url.clone(), http: self.http.clone(), application, token: None }
+    }
+
+    /// Rows of a query on the engine itself, as JSON.
+    pub async fn rows(&self, surrealql: &str) -> Vec<Value> {
+        let mut response = self.store.engine().query(surrealql).await.expect("the query runs");
+        let value: surrealdb::types::Value = response.take(0).expect("the query succeeds");
+        match value.into_json_value() {
+            Value::Array(rows) => rows,
+            Value::Null => Vec::new(),
+            one => vec![one],
+        }
+    }
+
+    /// The envelopes of an organization's events, in order.
+    pub async fn events(&self, organization: OrganizationId) -> Vec<Value> {
+        let rows = self.rows(&format!("SELECT * FROM event WHERE id[0] = '{organization}' ORDER BY id")).await;
+        let envelope = |row: &Value| serde_json::from_str(row["envelope"].as_str().unwrap_or_default());
+        rows.iter().map(|row| envelope(row).expect("an envelope is JSON")).collect()
+    }
+
+    /// Plants an entitlement of a customer.
+    pub async fn plant_entitlement(&self, organization: OrganizationId, customer: &str, status: &str) -> String {
+        let id = mercato::model::id::EntitlementId(self.clock.mint());
+        self.plant(
+            "entitlement",
+            organization,
+            customer,
+            &id.key(),
+            &format!("listing_id = 'lst_1', status = '{status}'"),
+        )
+        .await;
+        id.to_string()
+    }
+
+    pub async fn plant_offer(&self, organization: OrganizationId, customer: &str, status: &str) {
+        let key = mercato::model::id::invert(self.clock.mint());
+        self.plant("private_offer", organization, customer, &key, &format!("status = '{status}'")).await;
+    }
+
+    async fn plant(&self, table: &str, organization: OrganizationId, customer: &str, key: &str, fields: &str) {
+        let customer = mercato::model::id::CustomerId::parse(customer).expect("a customer id").key();
+        self.rows(&format!(
+            "CREATE type::record('{table}', ['{organization}', '{key}']) SET organization = '{organization}', \
+             customer = '{customer}', {fields}"
+        ))
+        .await;
+    }
+}
+
+/// An application that calls the service.
+#[derive(Clone)]
+pub struct Party {
+    base: String,
+    http: reqwest::Client,
+    pub application: ApplicationWithSecret,
+    pub token: Option<String>,
+}
+
+impl Party {
+    pub fn organization(&self) -> OrganizationId {
+        self.application.application.organization_id
+    }
+
+    pub fn id(&self) -> String {
+        self.application.application.id.to_string()
+    }
+
+    pub fn client_id(&self) -> &str {
+        &self.application.application.client_id
+    }
+
+    /// Gets a new token.
+    pub async fn refresh(&mut self) {
+        let reply = self.form("/oauth/token", &self.grant()).await;
+        self.token = Some(reply.ok()["access_token"].as_str().expect("a token").to_owned());
+    }
+
+    /// The form fields of a token request.
+    pub fn grant(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("grant_type", "client_credentials".to_owned()),
+            ("client_id", self.client_id().to_owned()),
+            ("client_secret", self.application.client_secret.clone()),
+        ]
+    }
+
+    /// A request with the token, if there is one.
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        Reply::of(self.request(Method::GET, path)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        Reply::of(self.request(Method::DELETE, path)).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        Reply::of(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub async fn put(&self, path: &str, body: &Value) -> Reply {
+        Reply::of(self.request(Method::PUT, path).json(body)).await
+    }
+
+    /// A write under an idempotency key.
+    pub async fn keyed(&self, method: Method, path: &str, key: &str, body: &Value) -> Reply {
+        Reply::of(self.request(method, path).header("Idempotency-Key", key).json(body)).await
+    }
+
+    pub async fn graphql(&self, query: &str, variables: Value) -> Reply {
+        self.post("/graphql", &json!({ "query": query, "variables": variables })).await
+    }
+
+    /// A form post without the bearer token.
+    pub async fn form(&self, path: &str, fields: &[(&str, String)]) -> Reply {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = self.http.post(format!("{}{path}", self.base)).body(body);
+        Reply::of(request.header("content-type", "application/x-www-form-urlencoded")).await
+    }
+
+    /// A customer of cloud_a that nobody made yet.
+    pub async fn customer(&self, account: &str) -> Value {
+        self.post("/api/v1/customers", &new_customer(account)).await.created()
+    }
+}
+
+pub fn new_customer(account: &str) -> Value {
+    json!({ "vendor": "cloud_a", "cloudAccountId": account, "companyName": format!("Company {account}") })
+}
+
+/// Checks a golden file in the repository; `MERCATO_ACCEPT=1` writes it instead.
+pub fn golden(path: &str, actual: &str) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("MERCATO_ACCEPT").is_some() {
+        std::fs::write(&file, actual).expect("the golden file is written");
+    }
+    let golden = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(golden == actual, "{path} is not what the code says; look at the difference, then run `just accept`");
+}
+
+/// A snapshot under `snapshots/`.
+#[macro_export]
+macro_rules! snapshot {
+    ($name:expr, $value:expr) => {
+        insta::with_settings!(
+            { snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"), prepend_module_to_snapshot => false,
+              omit_expression => true },
+            { insta::assert_json_snapshot!($name, $value) }
+        )
+    };
+}
+
+/// Shares an app between tasks.
+pub fn shared(app: TestApp) -> Arc<TestApp> {
+    Arc::new(app)
+}
