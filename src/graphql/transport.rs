@@ -20,7 +20,8 @@ use crate::error::Error;
 use crate::graphql::loaders::loaders;
 use crate::http::Services;
 use crate::http::failure::Failure;
-use crate::http::request::{Operated, identify, is_json, once, parse_json, read_body, seal};
+use crate::http::json;
+use crate::http::request::{Operated, identify, is_json, once, read_body, seal};
 
 /// A request that ended before or instead of running: the status counts in both forms.
 struct Refused {
@@ -81,7 +82,7 @@ async fn run(
         if !is_json(&parts.headers) {
             return Err(Failure::UnsupportedMediaType("application/json").into());
         }
-        let parsed = parse_json(&read_body(&services.settings, body).await?);
+        let parsed = json::parse(&read_body(&services.settings, body).await?);
         let once = once(&parts.headers, caller, "POST", parts.uri.path(), &parsed)?;
         (from_body(parsed)?, once)
     };
@@ -140,13 +141,13 @@ fn from_query(query: &str) -> Result<Parameters, Error> {
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         fields.insert(name.into_owned(), Value::String(value.into_owned()));
     }
-    let mut json = |name: &'static str| match fields.remove(name) {
+    let mut parsed = |name: &'static str| match fields.remove(name) {
         Some(Value::String(text)) if !text.is_empty() => {
-            parse_json(text.as_bytes()).map(Some).map_err(|reason| Error::malformed(name, reason))
+            json::parse(text.as_bytes()).map(Some).map_err(|reason| Error::malformed(name, reason))
         }
         _ => Ok(None),
     };
-    let (variables, extensions) = (json("variables")?, json("extensions")?);
+    let (variables, extensions) = (parsed("variables")?, parsed("extensions")?);
     let name = fields.remove("operationName").filter(|name| name.as_str() != Some(""));
     build(fields.remove("query"), name, variables, extensions)
 }

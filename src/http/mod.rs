@@ -2,6 +2,7 @@
 //! itself. No operation is named here.
 
 pub mod failure;
+pub mod json;
 pub mod metrics;
 pub mod request;
 pub mod server;

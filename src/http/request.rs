@@ -100,17 +100,6 @@ pub fn is_json(headers: &HeaderMap) -> bool {
         })
 }
 
-/// The body as JSON, or why it is none. The words name a place, never our parser.
-pub fn parse_json(body: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(body).map_err(|error| {
-        if error.is_eof() {
-            "is not complete JSON".to_owned()
-        } else {
-            format!("is not valid JSON at line {} column {}", error.line(), error.column())
-        }
-    })
-}
-
 /// The idempotency key of a request, with what makes it the same request: method, path and canonical body.
 pub fn once(
     headers: &HeaderMap,
@@ -130,13 +119,15 @@ pub fn once(
     Ok(Some(Arc::new(Once::new(caller.name(), key, request.finalize().into()))))
 }
 
-/// `Idempotency-Key` and `X-Idempotency-Key` mean the same: 1 to 255 visible ASCII characters, quoted or bare.
+/// `Idempotency-Key` and `X-Idempotency-Key` mean the same: 1 to 255 visible ASCII characters, quoted or bare; a quote
+/// inside would make the two forms ambiguous.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
     let mut found: Option<String> = None;
     for name in ["idempotency-key", "x-idempotency-key"] {
         for value in headers.get_all(name) {
-            let key = clean_key(value)
-                .ok_or_else(|| Error::malformed("Idempotency-Key", "must be 1 to 255 visible ASCII characters"))?;
+            let key = clean_key(value).ok_or_else(|| {
+                Error::malformed("Idempotency-Key", "must be 1 to 255 visible ASCII characters without quotes inside")
+            })?;
             if found.as_ref().is_some_and(|other| *other != key) {
                 return Err(Error::malformed("Idempotency-Key", "is given twice with different values"));
             }
@@ -150,7 +141,8 @@ fn clean_key(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?.trim_matches([' ', '\t']);
     let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let key = quoted.unwrap_or(text);
-    let visible = !key.is_empty() && key.len() <= 255 && key.bytes().all(|byte| byte.is_ascii_graphic());
+    let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'"';
+    let visible = (1..=255).contains(&key.len()) && key.bytes().all(allowed);
     visible.then(|| key.to_owned())
 }
 

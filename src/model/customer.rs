@@ -102,9 +102,9 @@ impl NewCustomer {
         Self {
             vendor,
             company_name,
-            email: fields.string("email"),
-            cloud_account_id: fields.string("cloudAccountId"),
-            tenant_id: fields.string("tenantId"),
+            email: fields.optional_string("email"),
+            cloud_account_id: fields.optional_string("cloudAccountId"),
+            tenant_id: fields.optional_string("tenantId"),
             problems: fields.finish(),
         }
     }
@@ -193,13 +193,9 @@ pub const READ_ONLY: [&str; 8] =
 impl CustomerPatch {
     pub fn from_json(body: Result<Value, String>) -> Self {
         let mut fields = Fields::read(body);
-        let company_name = fields.nullable_string("companyName");
-        if company_name == Some(None) {
-            fields.problems.malformed("companyName", "must be a string");
-        }
         Self {
             email: fields.nullable_string("email"),
-            company_name: company_name.flatten(),
+            company_name: fields.string("companyName"),
             status: fields.choice("status"),
             echo: fields.take_echo(&READ_ONLY),
             problems: fields.finish(),

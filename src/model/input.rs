@@ -79,8 +79,17 @@ impl Fields {
         self.object.remove(field)
     }
 
-    /// A string; absent and null are both `None`.
+    /// A string; null is not one.
     pub fn string(&mut self, field: &str) -> Option<String> {
+        let text = self.nullable_string(field);
+        if text == Some(None) {
+            self.problems.malformed(field, "must be a string");
+        }
+        text.flatten()
+    }
+
+    /// A string; null is the same as absence.
+    pub fn optional_string(&mut self, field: &str) -> Option<String> {
         self.nullable_string(field).flatten()
     }
 
@@ -98,7 +107,6 @@ impl Fields {
 
     pub fn choice<T: Choice>(&mut self, field: &str) -> Option<T> {
         match self.take(field)? {
-            Value::Null => None,
             Value::String(text) if T::choose(&text).is_some() => T::choose(&text),
             _ => {
                 self.problems.malformed(field, one_of::<T>());
@@ -163,7 +171,8 @@ pub fn check_text(problems: &mut Problems, field: &str, text: &str, max: usize) 
 pub const EMAIL_MAX: usize = 254;
 
 pub fn check_email(problems: &mut Problems, field: &str, email: &str) {
-    if email.len() > EMAIL_MAX || !email_address::EmailAddress::is_valid(email) {
+    let plain = email_address::Options::default().without_display_text().without_domain_literal();
+    if email.len() > EMAIL_MAX || email_address::EmailAddress::parse_with_options(email, plain).is_err() {
         problems.invalid(field, "must be an e-mail address");
     }
 }

@@ -16,7 +16,8 @@ use crate::call::{Call, Caller};
 use crate::error::Error;
 use crate::http::Services;
 use crate::http::failure::Failure;
-use crate::http::request::{Operated, charge_address, identify, is_json, once, parse_json, read_body, seal};
+use crate::http::json;
+use crate::http::request::{Operated, charge_address, identify, is_json, once, read_body, seal};
 use crate::model::operation::{Method, Operation};
 use crate::model::page::{CursorScope, ListName, PageRequest};
 
@@ -99,7 +100,7 @@ async fn read(
         if !is_json(&parts.headers) {
             return Err(Failure::UnsupportedMediaType("application/json"));
         }
-        Some(parse_json(&bytes))
+        Some(json::parse(&bytes))
     } else if bytes.is_empty() {
         None
     } else {

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::Router;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
@@ -16,12 +16,13 @@ use crate::http::Services;
 use crate::http::failure::Failure;
 
 pub fn router(services: &Arc<Services>, side: Side) -> Router {
-    let mut router = Router::new().route("/livez", get(|| async { "ok\n" }));
+    let mut router = Router::new().route("/livez", page(get(|| async { "ok\n" })));
     let here = Arc::clone(services);
-    router = router.route("/readyz", get(move || ready(here)));
+    router = router.route("/readyz", page(get(move || ready(here))));
     if side != Side::Api {
         let metadata = oauth::metadata(&services.settings.auth_url);
-        router = router.route("/.well-known/oauth-authorization-server", get(move || async { Json(metadata) }));
+        let metadata = page(get(move || async { Json(metadata) }));
+        router = router.route("/.well-known/oauth-authorization-server", metadata);
     }
     if side == Side::Auth {
         return router;
@@ -29,11 +30,16 @@ pub fn router(services: &Arc<Services>, side: Side) -> Router {
     let here = Arc::clone(services);
     let document = served_document(services);
     router
-        .route("/metrics", get(move || async move { metrics(&here) }))
-        .route("/openapi.json", get(move || async { typed("application/json", document) }))
-        .route("/schema.graphql", get(|| async { typed("text/plain; charset=utf-8", crate::graphql::sdl()) }))
-        .route("/docs", get(|| async { docs_file("") }))
-        .route("/docs/{*file}", get(|Path(file): Path<String>| async move { docs_file(&file) }))
+        .route("/metrics", page(get(move || async move { metrics(&here) })))
+        .route("/openapi.json", page(get(move || async { typed("application/json", document) })))
+        .route("/schema.graphql", page(get(|| async { typed("text/plain; charset=utf-8", crate::graphql::sdl()) })))
+        .route("/docs", page(get(|| async { docs_file("") })))
+        .route("/docs/{*file}", page(get(|Path(file): Path<String>| async move { docs_file(&file) })))
+}
+
+/// A route that can only be read.
+fn page(route: MethodRouter) -> MethodRouter {
+    route.fallback(|| async { Failure::MethodNotAllowed("GET, HEAD").into_response() })
 }
 
 /// The document as the snapshot has it, with this server's addresses.

@@ -13,7 +13,7 @@ use surrealdb::types::{Object, RecordId, Value};
 use super::errors::{self, WriteFailure};
 use super::idempotency::{Memory, Once, Outcome};
 use super::{Tenant, vars};
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::model::event::NewEvent;
 
 /// Attempts before a contended write is given back as 503.
@@ -31,9 +31,13 @@ pub struct Block {
 impl Block {
     /// Adds statements, each ended by `;`. Their parameter names must be new to the block.
     #[must_use]
-    pub fn then(mut self, statements: &'static str, vars: Object) -> Self {
-        self.statements.push_str(statements);
-        self.vars.extend(vars);
+    pub fn then(self, statements: &'static str, vars: Object) -> Self {
+        self.then_block(Self { statements: statements.to_owned(), vars })
+    }
+
+    fn then_block(mut self, other: Self) -> Self {
+        self.statements.push_str(&other.statements);
+        self.vars.extend(other.vars);
         self
     }
 
@@ -96,14 +100,31 @@ impl Tenant {
             Memory::Nothing => {}
         }
         match self.attempt(Some((once, &row)), plan).await {
-            Err(Error::Refused(refusal)) => {
-                let outcome = Outcome::<T>::Refused(refusal.clone());
-                let memory = vars! { "row" => row, "memory" => self.store.memory(once, &outcome)? };
-                self.store.run("UPSERT ONLY $row CONTENT $memory RETURN NONE", memory).await?;
-                Err(Error::Refused(refusal))
-            }
+            Err(Error::Refused(refusal)) => self.remember_refusal(once, &row, refusal).await,
             result => result,
         }
+    }
+
+    /// Keeps a refusal under its key, unless another process has an outcome there already: then that one counts, and it
+    /// may well be the very change that made us refuse.
+    async fn remember_refusal<T: Serialize + DeserializeOwned>(
+        &self,
+        once: &Once,
+        row: &RecordId,
+        refusal: Refusal,
+    ) -> Result<T> {
+        let remember = self.remembering(once, row, &Outcome::<T>::Refused(refusal.clone()))?;
+        match self.commit(remember).await {
+            Ok(()) => Err(Error::Refused(refusal)),
+            Err(WriteFailure::Final(error)) => Err(error),
+            Err(WriteFailure::AlreadyDone | WriteFailure::Conflict) => self.answer_of_other(Some((once, row))).await,
+        }
+    }
+
+    /// The statement that keeps an outcome. It fails where one is kept already.
+    fn remembering<T: Serialize>(&self, once: &Once, row: &RecordId, outcome: &Outcome<T>) -> Result<Block> {
+        let vars = vars! { "once" => row.clone(), "memory" => self.store.memory(once, outcome)? };
+        Ok(Block::default().then("CREATE ONLY $once CONTENT $memory RETURN NONE;", vars))
     }
 
     async fn attempt<T, P, F>(&self, once: Option<(&Once, &RecordId)>, plan: &P) -> Result<T>
@@ -148,11 +169,17 @@ impl Tenant {
     /// The plan's block with the event and the idempotency row that belong to it.
     fn complete<T: Serialize>(
         &self,
-        mut block: Block,
+        planned: Block,
         event: Option<&NewEvent>,
         once: Option<(&Once, &RecordId)>,
         answer: &T,
     ) -> Result<Block> {
+        // First of all, so that a twin in another process fails here and not on what the first one changed.
+        let mut block = match once {
+            Some((once, row)) => self.remembering(once, row, &Outcome::Done(answer))?,
+            None => Block::default(),
+        };
+        block = block.then_block(planned);
         if let Some(event) = event {
             let (head, tail) = event.halves();
             let vars = vars! {
@@ -165,11 +192,6 @@ impl Tenant {
                 "event_tail" => tail,
             };
             block = block.then(EVENT, vars);
-        }
-        if let Some((once, row)) = once {
-            let memory = Outcome::Done(answer);
-            let vars = vars! { "once" => row.clone(), "memory" => self.store.memory(once, &memory)? };
-            block = block.then("CREATE ONLY $once CONTENT $memory RETURN NONE;", vars);
         }
         Ok(block)
     }

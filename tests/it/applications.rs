@@ -49,6 +49,9 @@ async fn an_application_manages_itself_and_nobody_else() {
     party.put(&path(&party), &json!({ "clientId": "other" })).await.refused(422, "INVALID_PARAMS");
     party.put(&path(&party), &json!({ "scopes": [] })).await.refused(422, "INVALID_PARAMS");
     party.put(&path(&party), &json!({ "scopes": ["x"], "name": 1 })).await.refused(400, "INVALID_PARAMS");
+    for broken in [json!({ "name": null }), json!({ "description": null }), json!({ "scopes": null })] {
+        party.put(&path(&party), &broken).await.refused(400, "INVALID_PARAMS");
+    }
     for (target, status, code) in [(&sibling, 403, "INSUFFICIENT_SCOPE"), (&foreign, 404, "NOT_FOUND")] {
         party.put(&path(target), &json!({ "name": "X" })).await.refused(status, code);
         party.delete(&path(target)).await.refused(status, code);

@@ -108,6 +108,20 @@ async fn bodies_that_cannot_be_understood_are_400_with_every_field() {
         reply.refused(400, "INVALID_PARAMS");
         assert_eq!(reply.json()["errors"][0]["field"], json!("body"), "{body}");
     }
+    for (body, field) in [
+        (r#"{"vendor":"cloud_a","vendor":"cloud_b","companyName":"X","tenantId":"1"}"#, "body"),
+        (r#"{"vendor":null,"companyName":"X","tenantId":"1"}"#, "vendor"),
+        (r#"{"vendor":"cloud_b","companyName":null,"tenantId":"1"}"#, "companyName"),
+    ] {
+        let request = party.request(reqwest::Method::POST, path).header("content-type", "application/json");
+        let reply = crate::harness::Reply::of(request.body(body)).await;
+        reply.refused(400, "INVALID_PARAMS");
+        assert_eq!(reply.json()["errors"][0]["field"], json!(field), "{body}");
+    }
+    for email in ["Joe <a@b.example>", "a@[127.0.0.1]", "a b@c.example", "a@b@c.example", ""] {
+        let body = json!({ "vendor": "cloud_a", "cloudAccountId": "1", "companyName": "X", "email": email });
+        assert_eq!(party.post(path, &body).await.fields(), ["email: must be an e-mail address"], "{email}");
+    }
     let deep = "[".repeat(100_000);
     let request = party.request(reqwest::Method::POST, path).header("content-type", "application/json");
     crate::harness::Reply::of(request.body(deep)).await.refused(400, "INVALID_PARAMS");
@@ -121,6 +135,7 @@ async fn a_suspended_customer_keeps_its_status() {
     app.rows("UPDATE customer SET status = 'suspended'").await;
     let path = format!("/api/v1/customers/{id}");
     party.put(&path, &json!({ "status": "active" })).await.refused(409, "CONFLICT");
+    party.put(&path, &json!({ "status": null })).await.refused(400, "INVALID_PARAMS");
     let kept = party.put(&path, &json!({ "status": "suspended", "email": "a@b.example" })).await.data();
     assert_eq!(kept["status"], json!("suspended"));
 }

@@ -48,7 +48,7 @@ async fn keys_are_checked() {
     let app = TestApp::new().await;
     let party = app.party().await;
     let long = "k".repeat(256);
-    for key in ["", "\"\"", "a b", "ä", long.as_str()] {
+    for key in ["", "\"\"", "\"", "a\"b", "a b", "ä", long.as_str()] {
         create(&party, key, "1").await.refused(400, "INVALID_PARAMS");
     }
     let request = party.request(Method::POST, PATH).json(&new_customer("1"));

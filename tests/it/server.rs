@@ -130,6 +130,7 @@ async fn health_metrics_and_contracts_are_served() {
         let text = stranger.get(&format!("/docs/{file}")).await.text;
         assert!(!text.contains("src=\"http") && !text.contains("href=\"http"), "{text}");
     }
+    stranger.put("/livez", &json!({})).await.refused(405, "METHOD_NOT_ALLOWED");
     stranger.get("/docs/../../Cargo.toml").await.refused(404, "NOT_FOUND");
 }
 

@@ -92,7 +92,7 @@ fn parameters(operation: Operation) -> Vec<Value> {
         for name in ["Idempotency-Key", "X-Idempotency-Key"] {
             parameters.push(json!({
                 "name": name, "in": "header",
-                "schema": { "type": "string", "pattern": "^[!#-~]{1,255}$" },
+                "schema": { "type": "string", "pattern": "^([!#-~]{1,255}|\"[!#-~]{1,255}\")$" },
                 "description": "Makes a retry safe: the same key and request give the first answer again, for 24 hours. \
                     The two names mean the same; send one.",
             }));
@@ -103,7 +103,7 @@ fn parameters(operation: Operation) -> Vec<Value> {
 
 fn security(access: Access) -> Value {
     match access {
-        Access::Public => json!([]),
+        Access::Public => json!([{ "client": [] }, {}]),
         Access::Scope(scope) => json!([{ "oauth2": [scope] }]),
         Access::Caller | Access::Administrator | Access::Itself => json!([{ "oauth2": [] }]),
     }
@@ -255,7 +255,11 @@ fn responses() -> Value {
 fn security_schemes(auth_url: &str) -> Value {
     let scopes: Map<String, Value> =
         Scope::ALL.iter().map(|scope| (scope.to_string(), json!(scope.describe()))).collect();
-    json!({ "oauth2": {
+    let client = json!({
+        "type": "http", "scheme": "basic",
+        "description": "Client id and secret, instead of the form fields `client_id` and `client_secret`.",
+    });
+    json!({ "client": client, "oauth2": {
         "type": "oauth2",
         "description": "OAuth 2.0 client credentials (RFC 6749 §4.4). Tokens live for 3600 seconds.",
         "flows": { "clientCredentials": { "tokenUrl": format!("{auth_url}/oauth/token"), "scopes": scopes } },

@@ -1,10 +1,10 @@
 //! The schemas and examples of what each operation takes and gives. Limits come from the model, so that the document and
 //! the checks are one.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::model::application::{DESCRIPTION_MAX, NAME_MAX, TOKEN_LIFETIME};
-use crate::model::customer::{ACCOUNT_MAX, COMPANY_NAME_MAX, CustomerStatus};
+use crate::model::application::{self as applications, DESCRIPTION_MAX, NAME_MAX, TOKEN_LIFETIME};
+use crate::model::customer::{self as customers, ACCOUNT_MAX, COMPANY_NAME_MAX, CustomerStatus};
 use crate::model::entitlement::EntitlementStatus;
 use crate::model::input::EMAIL_MAX;
 use crate::model::operation::Operation;
@@ -76,15 +76,11 @@ pub fn all() -> Value {
             "status": { "type": "string", "enum": EntitlementStatus::ALL },
         })),
         "NewCustomer": new_customer(),
-        "CustomerPatch": object(&[], json!({
-            "email": email(),
-            "companyName": text(COMPANY_NAME_MAX),
-            "status": { "type": "string", "enum": [CustomerStatus::Active, CustomerStatus::Inactive] },
-        })),
+        "CustomerPatch": customer_patch(),
         "Application": application(false),
         "ApplicationWithSecret": application(true),
-        "NewApplication": application_input(&["name", "scopes"]),
-        "ApplicationPatch": application_input(&[]),
+        "NewApplication": application_input(&["name", "scopes"], Map::new()),
+        "ApplicationPatch": application_input(&[], echo(&applications::READ_ONLY)),
     })
 }
 
@@ -176,15 +172,34 @@ fn application(with_secret: bool) -> Value {
     schema
 }
 
-fn application_input(required: &[&str]) -> Value {
-    object(
-        required,
-        json!({
-            "name": text(NAME_MAX),
-            "description": { "anyOf": [{ "type": "string", "maxLength": 0 }, text(DESCRIPTION_MAX)] },
-            "scopes": { "type": "array", "minItems": 1, "items": reference("Scope") },
-        }),
-    )
+fn application_input(required: &[&str], mut properties: Map<String, Value>) -> Value {
+    properties.insert("name".to_owned(), text(NAME_MAX));
+    let description = json!({ "anyOf": [{ "type": "string", "maxLength": 0 }, text(DESCRIPTION_MAX)] });
+    properties.insert("description".to_owned(), description);
+    let scopes = json!({ "type": "array", "minItems": 1, "items": reference("Scope") });
+    properties.insert("scopes".to_owned(), scopes);
+    object(required, properties.into())
+}
+
+fn customer_patch() -> Value {
+    let mut properties = echo(&customers::READ_ONLY);
+    properties.insert("email".to_owned(), email());
+    properties.insert("companyName".to_owned(), text(COMPANY_NAME_MAX));
+    let statuses = [CustomerStatus::Active, CustomerStatus::Inactive];
+    properties.insert("status".to_owned(), json!({ "type": "string", "enum": statuses }));
+    object(&[], properties.into())
+}
+
+/// Scopes, space-separated.
+fn scope_pattern() -> String {
+    let one = format!("({})", Scope::ALL.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join("|"));
+    format!("^{one}( {one})*$")
+}
+
+/// What a client may send back as it read it: accepted with its current value, refused with another.
+fn echo(fields: &[&str]) -> Map<String, Value> {
+    let echoed = json!({ "description": "May be sent back as it was read; cannot be changed." });
+    fields.iter().map(|field| ((*field).to_owned(), echoed.clone())).collect()
 }
 
 fn json_body(schema: &str, example: Value) -> Value {
@@ -195,7 +210,10 @@ fn json_body(schema: &str, example: Value) -> Value {
 }
 
 fn form_body(properties: Value, required: &[&str], example: Value) -> Value {
-    let schema = json!({ "type": "object", "required": required, "properties": properties });
+    // Other fields are ignored (RFC 6749 §3.2), each at most once.
+    let schema = json!({
+        "type": "object", "required": required, "properties": properties, "additionalProperties": { "type": "string" },
+    });
     json!({
         "required": true,
         "content": { "application/x-www-form-urlencoded": { "schema": schema, "example": example } },
@@ -207,7 +225,7 @@ pub fn request_body(operation: Operation) -> Option<Value> {
     let string = || json!({ "type": "string" });
     let about_token = || {
         form_body(
-            json!({ "token": string(), "client_id": string(), "client_secret": string() }),
+            json!({ "token": { "type": "string", "minLength": 1 }, "client_id": string(), "client_secret": string() }),
             &["token"],
             json!({ "token": "mct_...", "client_id": "mci_...", "client_secret": "mcs_..." }),
         )
@@ -217,7 +235,7 @@ pub fn request_body(operation: Operation) -> Option<Value> {
             json!({
                 "grant_type": { "type": "string", "const": "client_credentials" },
                 "client_id": string(), "client_secret": string(),
-                "scope": { "type": "string", "description": "Narrows the token to these scopes, space-separated." },
+                "scope": { "type": "string", "pattern": scope_pattern(), "description": "Narrows the token to these scopes, space-separated." },
             }),
             &["grant_type"],
             json!({ "grant_type": "client_credentials", "client_id": "mci_...", "client_secret": "mcs_..." }),
@@ -329,7 +347,7 @@ fn token() -> Value {
             "access_token": { "type": "string", "description": "Opaque." },
             "token_type": { "type": "string", "const": "Bearer" },
             "expires_in": { "type": "integer", "const": TOKEN_LIFETIME, "description": "Seconds." },
-            "scope": { "type": "string", "description": "The granted scopes, space-separated." },
+            "scope": { "type": "string", "pattern": scope_pattern(), "description": "The granted scopes, space-separated." },
         }),
     );
     json!({ "schema": schema, "example": {

@@ -1,0 +1,212 @@
+"""Two processes of the service on one SurrealDB server: they agree on records, order, revocation and rate limits.
+
+Usage: cluster.py MERCATO_BINARY DATABASE_SERVER_BINARY
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+PASSWORD = "only-for-this-test"
+
+
+def call(method, url, token=None, body=None, form=None, key=None):
+    """One request: (status, headers, JSON)."""
+    headers = {}
+    data = None
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if key:
+        headers["Idempotency-Key"] = key
+    if body is not None:
+        data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+    if form is not None:
+        data = urllib.parse.urlencode(form).encode()
+    request = urllib.request.Request(url, data=data, method=method, headers=headers)
+    try:
+        with OPENER.open(request, timeout=30) as answer:
+            return answer.status, answer.headers, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, json.loads(error.read() or b"null")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(what, condition, seconds=60):
+    """Bounded waiting for something that takes its time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def stop(process, name):
+    process.send_signal(signal.SIGTERM)
+    status = process.wait(timeout=12)
+    assert status == 0, f"{name} ended with {status}"
+
+
+class Cluster:
+    """A database server and the service's processes on it."""
+
+    def __init__(self, binary, server, folder):
+        self.binary, self.folder = binary, folder
+        self.port = free_port()
+        self.environment = {
+            **os.environ,
+            "MERCATO_DATABASE": f"ws://127.0.0.1:{self.port}",
+            "MERCATO_DATABASE_USER": "root",
+            "MERCATO_DATABASE_PASSWORD": PASSWORD,
+        }
+        self.log = open(os.path.join(folder, "log"), "wb")
+        address = f"127.0.0.1:{self.port}"
+        command = [server, "start", "--user", "root", "--pass", PASSWORD, "--bind", address, "--log", "warn"]
+        self.server = subprocess.Popen([*command, f"surrealkv://{folder}/db"], stdout=self.log, stderr=self.log)
+        self.processes = []
+
+    def begin(self):
+        """Starts one process of the service; the address is known once it answers."""
+        ready = os.path.join(self.folder, f"ready-{len(self.processes)}.json")
+        command = [self.binary, "serve", "--listen", "127.0.0.1:0", "--ready-file", ready, "--log", "json"]
+        self.processes.append(subprocess.Popen(command, env=self.environment, stdout=self.log, stderr=self.log))
+        return ready
+
+    def serve(self, count):
+        """Starts processes at the same time, so that they race for the migrations too."""
+        files = [self.begin() for _ in range(count)]
+        for file in files:
+            wait_until(file, lambda file=file: os.path.exists(file))
+        return [json.load(open(file))["baseUrl"] for file in files]
+
+    def command(self, *arguments):
+        run = subprocess.run([self.binary, *arguments], env=self.environment, capture_output=True, text=True)
+        assert run.returncode == 0, f"{arguments}: {run.stderr}"
+        return run.stdout
+
+    def application(self, organization, *limits):
+        made = self.command("application", "create", "--organization", organization, "--name", "Cluster", "--json", *limits)
+        return json.loads(made)
+
+    def end(self):
+        for process in [*self.processes, self.server]:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.log.close()
+
+
+def token_of(base, application):
+    form = {
+        "grant_type": "client_credentials",
+        "client_id": application["clientId"],
+        "client_secret": application["clientSecret"],
+    }
+    status, _, body = call("POST", f"{base}/oauth/token", form=form)
+    assert status == 200, body
+    return body["access_token"]
+
+
+def check_writes(bases, application):
+    """Parallel writers at both processes, each request sent to both under one key: one change, one event each."""
+    token = token_of(bases[0], application)
+    answers = {}
+
+    def write(number, base):
+        body = {"vendor": "cloud_a", "cloudAccountId": f"acct-{number}", "companyName": f"Company {number}"}
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            status, headers, answer = call("POST", f"{base}/api/v1/customers", token, body, key=f"key-{number}")
+            if status in (409, 503) and headers.get("Retry-After"):
+                time.sleep(0.2)
+                continue
+            break
+        answers[number, base] = (status, answer)
+
+    threads = [threading.Thread(target=write, args=(number, base)) for number in range(40) for base in bases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(40):
+        first, second = (answers[number, base] for base in bases)
+        assert first[0] == 201 and first == second, (first, second)
+    items = call("GET", f"{bases[1]}/api/v1/customers?limit=100", token)[2]["data"]["items"]
+    assert len(items) == 40, len(items)
+    print("  80 requests at two processes made 40 customers, each answered alike")
+
+
+def check_cursors(bases, application):
+    token = token_of(bases[0], application)
+    first = call("GET", f"{bases[0]}/api/v1/customers?limit=5", token)[2]["data"]
+    cursor = first["nextCursor"]
+    status, _, second = call("GET", f"{bases[1]}/api/v1/customers?limit=5&cursor={cursor}", token)
+    assert status == 200 and second["data"]["items"], second
+    print("  a cursor of one process opens the list of the other")
+
+
+def check_revocation(bases, application):
+    token = token_of(bases[0], application)
+    url = f"{bases[0]}/oauth/applications/{application['id']}"
+    assert call("GET", url, token)[0] == 200
+    rotated = call("POST", f"{bases[1]}/oauth/applications/{application['id']}/regenerate-secret", token)
+    assert rotated[0] == 200, rotated
+    status, _, body = call("GET", url, token)
+    assert status == 401, body
+    print("  a secret regenerated at one process voids the token at the other at once")
+
+
+def check_rates(bases, application):
+    """Units taken at one process count at the other within a second."""
+    token = token_of(bases[0], application)
+    for _ in range(49):
+        assert call("GET", f"{bases[0]}/api/v1/customers?limit=1", token)[0] == 200
+    time.sleep(1.0)
+    status, headers, _ = call("GET", f"{bases[1]}/api/v1/customers?limit=1", token)
+    assert (status, headers["X-RateLimit-Remaining"]) == (200, "0"), (status, headers["X-RateLimit-Remaining"])
+    assert call("GET", f"{bases[1]}/api/v1/customers?limit=1", token)[0] == 429
+    print("  50 requests a minute are counted over both processes")
+
+
+def main():
+    binary, server = sys.argv[1:3]
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(binary, server, folder)
+        try:
+            bases = cluster.serve(2)
+            organization = json.loads(cluster.command("organization", "create", "--name", "Cluster", "--json"))["id"]
+            unlimited = ["--per-hour", "1000000", "--per-minute", "1000000"]
+            check_writes(bases, cluster.application(organization, *unlimited))
+            application = cluster.application(organization, *unlimited)
+            check_cursors(bases, application)
+            check_revocation(bases, application)
+            check_rates(bases, cluster.application(organization))
+            print("  " + cluster.command("doctor").replace("\n", "\n  ").rstrip())
+            for process in cluster.processes:
+                stop(process, "mercato")
+        except BaseException:
+            sys.stderr.write(open(os.path.join(folder, "log")).read()[-6000:])
+            raise
+        finally:
+            cluster.end()
+    print("two processes on one server: 4 passed, 0 failed")
+
+
+if __name__ == "__main__":
+    main()
