@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::oauth::OAuthError;
+use super::oauth_error::OAuthError;
 use crate::error::{Error, Result, TokenProblem};
 
 /// The token of a `Bearer` header. The scheme's name has no case (RFC 9110 §11.1).

@@ -4,6 +4,7 @@ pub mod credentials;
 pub mod limiter;
 pub mod meter;
 pub mod oauth;
+pub mod oauth_error;
 pub mod sharing;
 
 use crate::call::{Bearer, Caller};

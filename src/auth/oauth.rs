@@ -6,46 +6,11 @@ use subtle::ConstantTimeEq;
 
 use super::credentials::{ClientCredentials, Form};
 use super::limiter::{Key, Limiter};
-use crate::error::Error;
+use super::oauth_error::OAuthError;
 use crate::model::application::{Secret, TOKEN_LIFETIME, hash_secret};
 use crate::model::scope::Scopes;
 use crate::store::Store;
 use crate::store::applications::Client;
-
-/// An error of RFC 6749 §5.2. The descriptions never say which half of the credentials was wrong.
-#[derive(Debug)]
-pub enum OAuthError {
-    InvalidRequest(String),
-    InvalidClient,
-    UnsupportedGrantType,
-    InvalidScope(String),
-    /// The token belongs to another client.
-    UnauthorizedClient,
-    /// Too many requests, or trouble of our own.
-    Other(Error),
-}
-
-impl From<Error> for OAuthError {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl OAuthError {
-    /// `error`, and the text of `message` and `error_description`.
-    pub fn describe(&self) -> (&'static str, String) {
-        match self {
-            Self::InvalidRequest(text) => ("invalid_request", text.clone()),
-            Self::InvalidClient => ("invalid_client", "Invalid client credentials".to_owned()),
-            Self::UnsupportedGrantType => {
-                ("unsupported_grant_type", "grant_type must be client_credentials".to_owned())
-            }
-            Self::InvalidScope(text) => ("invalid_scope", text.clone()),
-            Self::UnauthorizedClient => ("unauthorized_client", "The token belongs to another client".to_owned()),
-            Self::Other(error) => ("temporarily_unavailable", error.to_string()),
-        }
-    }
-}
 
 /// The token response of the spec.
 #[derive(Serialize)]
@@ -120,7 +85,7 @@ pub async fn revoke(store: &Store, authorization: Option<&str>, form: &Form) -> 
     let hash = hash_secret(token);
     match store.find_token(&hash).await? {
         Some(stored) if stored.application != client.application.id => Err(OAuthError::UnauthorizedClient),
-        Some(_) => Ok(store.delete_token(&hash).await?),
+        Some(stored) => Ok(store.delete_token(stored.organization, &hash).await?),
         None => Ok(()),
     }
 }
@@ -139,7 +104,7 @@ pub async fn introspect(store: &Store, authorization: Option<&str>, form: &Form)
         Some(token) => Introspection {
             active: true,
             scope: Some(token.scopes.join()),
-            client_id: Some(token.client_id),
+            client_id: Some(token.client_id.clone()),
             token_type: Some("Bearer"),
             exp: Some(token.expires_at.as_seconds()),
             iat: Some(token.expires_at.as_seconds() - TOKEN_LIFETIME),

@@ -170,7 +170,7 @@ pub struct CustomerQuery;
 impl CustomerQuery {
     /// One customer. Needs `read:customers`.
     async fn customer(&self, ctx: &Context<'_>, id: ID) -> Option<Result<Customer>> {
-        Some(customers::get(call(ctx), &id).await.map(Customer::from).map_err(fault))
+        Some(customers::get(call(ctx), &id).await.map(|detail| Arc::unwrap_or_clone(detail).into()).map_err(fault))
     }
 
     /// Customers, newest first. Needs `read:customers`.

@@ -1,6 +1,7 @@
 //! Customers (spec "Customer", `contract.md` §8).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub async fn list(call: &Call, request: PageRequest) -> Result<Page<Customer>> {
     tenant.list_customers(window).await
 }
 
-pub async fn get(call: &Call, id: &str) -> Result<CustomerDetail> {
+pub async fn get(call: &Call, id: &str) -> Result<Arc<CustomerDetail>> {
     let tenant = call.grant(Operation::CustomersGet.access())?;
     tenant.get_customer(parse(id)?).await
 }

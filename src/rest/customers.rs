@@ -21,7 +21,8 @@ pub async fn create(mut ask: Ask) -> Result<Answer, Failure> {
 }
 
 pub async fn get(ask: Ask) -> Result<Answer, Failure> {
-    Answer::of(&ask, customers::get(&ask.call, ask.id()).await?)
+    let detail = customers::get(&ask.call, ask.id()).await?;
+    Answer::of(&ask, &*detail)
 }
 
 pub async fn update(mut ask: Ask) -> Result<Answer, Failure> {

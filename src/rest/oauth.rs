@@ -9,7 +9,8 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::auth::credentials::Form;
-use crate::auth::oauth::{self, OAuthError};
+use crate::auth::oauth;
+use crate::auth::oauth_error::OAuthError;
 use crate::error::Error;
 use crate::http::Services;
 use crate::http::failure::Failure;

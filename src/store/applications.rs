@@ -169,18 +169,18 @@ impl Tenant {
     /// An operator's decision, outside the documented API.
     pub async fn set_rate_limits(&self, id: ApplicationId, limits: RateLimits) -> Result<()> {
         const SET: &str =
-            "UPDATE $record SET rate_hour = $hour, rate_minute = $minute, revision += 1 RETURN VALUE name";
-        let vars = vars! {
-            "record" => self.record("application", id.key()),
-            "hour" => i64::from(limits.hour),
-            "minute" => i64::from(limits.minute),
-        };
-        let changed: Vec<String> = self.store.ask(SET, vars).await?;
-        if changed.is_empty() { Err(Error::NOT_FOUND) } else { Ok(()) }
+            "UPDATE ONLY $record SET rate_hour = $hour, rate_minute = $minute, revision += 1 RETURN NONE;";
+        let vars = vars! { "hour" => i64::from(limits.hour), "minute" => i64::from(limits.minute) };
+        self.write(|| async {
+            let current = self.get_application_versioned(id).await?;
+            let block = self.unmoved_application(&current).then(SET, vars.clone());
+            Ok(Plan { answer: (), block, event: None })
+        })
+        .await
     }
 
     fn unmoved_application(&self, from: &Versioned) -> Block {
         let record = self.record("application", from.application.id.key());
-        Block::default().then(UNMOVED, vars! { "record" => record, "revision" => from.revision })
+        Block::default().then(UNMOVED, vars! { "record" => record, "revision" => from.revision }).voiding_credentials()
     }
 }

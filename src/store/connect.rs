@@ -11,7 +11,7 @@ use surrealdb::opt::auth::Root;
 use surrealdb::types::{Bytes, SurrealValue};
 
 use super::migrate::Resume;
-use super::{Inner, OpenError, Store, idempotency, lanes, vars};
+use super::{Inner, OpenError, Store, cache, idempotency, lanes, vars};
 use crate::clock::Clock;
 use crate::model::page::CursorKey;
 
@@ -61,6 +61,7 @@ impl Store {
             clock,
             lanes: lanes::Lanes::default(),
             running: idempotency::Running::default(),
+            cache: Arc::new(cache::ReadCache::new(embedded)),
             cursor_key: OnceLock::new(),
         })))
     }

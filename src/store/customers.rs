@@ -1,9 +1,11 @@
 //! Customers in the store.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use surrealdb::types::{RecordId, SurrealValue};
 
+use super::cache::current;
 use super::write::{Block, Plan, UNMOVED};
 use super::{Tenant, own_key, vars};
 use crate::error::{Error, Result};
@@ -103,8 +105,17 @@ impl Tenant {
         self.page::<Row>("customer", window).await?.try_map(|row| row.into_model(self.organization))
     }
 
-    pub async fn get_customer(&self, id: CustomerId) -> Result<CustomerDetail> {
-        Ok(self.get_versioned(id).await?.detail)
+    pub async fn get_customer(&self, id: CustomerId) -> Result<Arc<CustomerDetail>> {
+        let cache = &self.store.0.cache;
+        let (key, quiet) = ((self.organization, id), cache.records_quiet(self.organization));
+        if let Some(detail) = current(&cache.customers, &key, quiet) {
+            return Ok(detail);
+        }
+        let detail = Arc::new(self.get_versioned(id).await?.detail);
+        if let Some(quiet) = quiet {
+            cache.customers.insert(key, (quiet, Arc::clone(&detail)));
+        }
+        Ok(detail)
     }
 
     /// For planners: what a change starts from.

@@ -10,6 +10,7 @@
 pub mod applications;
 mod audit;
 pub mod backup;
+mod cache;
 pub mod connect;
 pub mod customers;
 pub mod doctor;
@@ -53,6 +54,7 @@ struct Inner {
     clock: Clock,
     lanes: lanes::Lanes,
     running: idempotency::Running,
+    cache: Arc<cache::ReadCache>,
     cursor_key: std::sync::OnceLock<CursorKey>,
 }
 
@@ -73,6 +75,7 @@ impl Store {
 
     /// The engine beneath the store: for tests that look at plans or plant rows. `tests/it/tidy.rs` keeps it out of `src`.
     pub fn engine(&self) -> &Surreal<Any> {
+        self.0.cache.clear();
         self.db()
     }
 

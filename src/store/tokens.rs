@@ -2,10 +2,14 @@
 //! application's current epoch; so deleting an application or regenerating its secret voids all of them in one commit,
 //! for every process at once.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use surrealdb::types::{RecordId, SurrealValue};
 
 use super::applications::{Client, limits, owner};
+use super::cache::current;
+use super::write::{Block, Plan};
 use super::{Store, Tenant, vars};
 use crate::error::Result;
 use crate::model::application::{RateLimits, TOKEN_LIFETIME};
@@ -50,7 +54,21 @@ fn record(hash: &[u8; 32]) -> RecordId {
 
 impl Store {
     /// The token behind a hash, unless it was revoked in any of the three ways. It may have expired.
-    pub async fn find_token(&self, hash: &[u8; 32]) -> Result<Option<StoredToken>> {
+    pub async fn find_token(&self, hash: &[u8; 32]) -> Result<Option<Arc<StoredToken>>> {
+        let cache = &self.0.cache;
+        let quiet = cache.credentials_quiet();
+        let live = |token: &Arc<StoredToken>| token.expires_at > self.clock().now();
+        if let Some(token) = current(&cache.tokens, hash, quiet).filter(live) {
+            return Ok(Some(token));
+        }
+        let Some(token) = self.read_token(hash).await?.map(Arc::new) else { return Ok(None) };
+        if let Some(quiet) = quiet {
+            cache.tokens.insert(*hash, (quiet, Arc::clone(&token)));
+        }
+        Ok(Some(token))
+    }
+
+    async fn read_token(&self, hash: &[u8; 32]) -> Result<Option<StoredToken>> {
         const FIND: &str = "SELECT application, scopes, epoch, expires_at, application.epoch AS current_epoch,
             application.rate_hour AS rate_hour, application.rate_minute AS rate_minute,
             application.client_id AS client_id FROM ONLY $row";
@@ -83,19 +101,19 @@ impl Store {
             "expires_at" => now.plus(TimeDelta::seconds(TOKEN_LIFETIME)),
         };
         let vars = vars! { "row" => record(hash), "content" => content, "application" => application, "now" => now };
-        tenant.in_lane(PUT, vars).await
+        tenant.in_lane(Block::default().then(PUT, vars)).await
     }
 
-    pub async fn delete_token(&self, hash: &[u8; 32]) -> Result<()> {
-        self.run("DELETE $row", vars! { "row" => record(hash) }).await
+    /// Deletes a token of this organization.
+    pub async fn delete_token(&self, organization: OrganizationId, hash: &[u8; 32]) -> Result<()> {
+        let block = Block::default().then("DELETE $row;", vars! { "row" => record(hash) }).voiding_credentials();
+        self.tenant(organization, None).in_lane(block).await
     }
 }
 
 impl Tenant {
     /// A change that reads nothing and answers nothing, with the retries of every write.
-    async fn in_lane(&self, block: &'static str, vars: surrealdb::types::Object) -> Result<()> {
-        use super::write::{Block, Plan};
-        self.write(|| async { Ok(Plan { answer: (), block: Block::default().then(block, vars.clone()), event: None }) })
-            .await
+    async fn in_lane(&self, block: Block) -> Result<()> {
+        self.write(|| async { Ok(Plan { answer: (), block: block.clone(), event: None }) }).await
     }
 }

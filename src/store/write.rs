@@ -15,6 +15,7 @@ use super::idempotency::{Memory, Once, Outcome};
 use super::{Tenant, vars};
 use crate::error::{Error, Refusal, Result};
 use crate::model::event::NewEvent;
+use tracing::Instrument;
 
 /// Attempts before a contended write is given back as 503.
 const MAX_ATTEMPTS: u32 = 12;
@@ -22,22 +23,30 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Statements of one transaction, and their values.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Block {
     statements: String,
     vars: Object,
+    credentials: bool,
 }
 
 impl Block {
     /// Adds statements, each ended by `;`. Their parameter names must be new to the block.
     #[must_use]
     pub fn then(self, statements: &'static str, vars: Object) -> Self {
-        self.then_block(Self { statements: statements.to_owned(), vars })
+        self.then_block(Self { statements: statements.to_owned(), vars, credentials: false })
+    }
+
+    /// Says that the block may void tokens: no token that was read before it counts any more.
+    #[must_use]
+    pub fn voiding_credentials(self) -> Self {
+        Self { credentials: true, ..self }
     }
 
     fn then_block(mut self, other: Self) -> Self {
         self.statements.push_str(&other.statements);
         self.vars.extend(other.vars);
+        self.credentials |= other.credentials;
         self
     }
 
@@ -196,10 +205,19 @@ impl Tenant {
         Ok(block)
     }
 
+    /// Runs the transaction to its end on a task of its own: a caller who goes away must not leave it half counted.
     async fn commit(&self, block: Block) -> Result<(), WriteFailure> {
-        let text = block.text();
-        let mut response = self.store.db().query(text).bind(block.vars).await.map_err(errors::write)?;
-        response.take::<Value>(0).map(drop).map_err(errors::write)
+        let writing = self.store.0.cache.write(self.organization, block.credentials);
+        let (store, text) = (self.store.clone(), block.text());
+        let transaction = async move {
+            let mut response = store.db().query(text).bind(block.vars).await.map_err(errors::write)?;
+            let result = response.take::<Value>(0).map(drop).map_err(errors::write);
+            drop(writing);
+            result
+        };
+        tokio::spawn(transaction.in_current_span())
+            .await
+            .unwrap_or_else(|error| Err(WriteFailure::Final(Error::internal(error))))
     }
 }
 

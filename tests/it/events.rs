@@ -85,3 +85,36 @@ async fn events_are_forgotten_after_their_retention() {
     app.advance(chrono::TimeDelta::days(2));
     assert_eq!(app.store.sweep(retention).await.expect("the sweep runs").events, 1);
 }
+
+/// Reads are remembered; a read that begins after a write was answered must show it, however many readers there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_after_a_write_shows_it() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let app = shared(TestApp::new().await);
+    let party = app.party().await;
+    let id = party.customer("1").await["id"].as_str().expect("an id").to_owned();
+    let path = format!("/api/v1/customers/{id}");
+    let answered = std::sync::Arc::new(AtomicUsize::new(0));
+    let readers = (0..8).map(|_| {
+        let (party, path, answered) = (party.clone(), path.clone(), std::sync::Arc::clone(&answered));
+        tokio::spawn(async move {
+            let mut reads = 0;
+            while answered.load(Ordering::SeqCst) < 60 {
+                let known = answered.load(Ordering::SeqCst);
+                let name = party.get(&path).await.data()["companyName"].as_str().unwrap_or_default().to_owned();
+                let seen: usize = name.trim_start_matches("Company ").trim_start_matches("Round ").parse().unwrap_or(0);
+                assert!(known == 0 || seen >= known, "round {known} was answered, and {name} was read");
+                reads += 1;
+            }
+            reads
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    for round in 1..=60 {
+        party.put(&path, &json!({ "companyName": format!("Round {round}") })).await.ok();
+        answered.store(round, Ordering::SeqCst);
+    }
+    for reader in readers {
+        assert!(reader.await.expect("a reader ends") > 0);
+    }
+}

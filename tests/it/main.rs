@@ -3,6 +3,7 @@
 mod harness;
 
 mod applications;
+mod cli;
 mod contracts;
 mod customers;
 mod events;

@@ -223,33 +223,3 @@ async fn the_demo_serves_and_drains() {
         assert!(!log.iter().any(|line| line.contains(&secret)));
     }
 }
-
-/// One clear sentence and a non-zero exit.
-fn sentence(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_mercato")).args(arguments).output().expect("the process runs");
-    assert!(!output.status.success(), "{arguments:?}");
-    let lines: Vec<String> = String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect();
-    lines.into_iter().filter(|line| line.starts_with("mercato: ")).collect::<Vec<_>>().join("\n")
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_start_says_why_in_one_sentence() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("file");
-    std::fs::write(&file, "").expect("written");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
-    let below_a_file = format!("surrealkv://{}/x", file.display());
-    for (arguments, words) in [
-        (vec!["serve", "--database", "rocksdb://x"], "is not one of surrealkv://FOLDER"),
-        (vec!["serve", "--database", "surrealkv://"], "names no folder"),
-        (vec!["serve", "--database", "ws://127.0.0.1:1"], "cannot be used"),
-        (vec!["serve", "--database", &below_a_file], "cannot be made"),
-        (vec!["serve", "--database", "mem://", "--listen", &address], "cannot be listened at"),
-        (vec!["serve", "--database", "mem://", "--environment", "demo"], "use `mercato demo`"),
-        (vec!["healthcheck", "--url", "http://127.0.0.1:1/readyz"], "no answer"),
-    ] {
-        let said = sentence(&arguments);
-        assert!(said.contains(words) && said.lines().count() == 1, "{arguments:?}: {said}");
-    }
-}

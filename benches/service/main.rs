@@ -1,0 +1,62 @@
+//! What the service costs, as ratios against floors that are measured in the same run: `cargo bench`.
+//!
+//! `cargo bench --bench service -- pages` runs the sections whose name contains `pages`; `MERCATO_BENCH_SCALE=small`
+//! makes all of it a smoke of a minute, whose numbers mean little. Everything runs on surrealkv in temporary folders.
+
+mod bare_block;
+mod client;
+mod fill;
+mod pages;
+mod place;
+mod process;
+mod reads;
+mod report;
+mod scale;
+mod service;
+mod writes;
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use report::Line;
+use scale::Scale;
+
+/// As in `src/main.rs`: the engine recurses deeply.
+const STACK: usize = 10 * 1024 * 1024;
+
+const SECTIONS: [&str; 4] = ["process", "reads", "writes", "pages"];
+
+fn main() {
+    log_as_serve_does();
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let scale = Scale::from_environment();
+    let mut lines = Vec::new();
+    for section in SECTIONS.iter().filter(|name| filter.as_ref().is_none_or(|wanted| name.contains(wanted.as_str()))) {
+        let started = Instant::now();
+        eprintln!("{section} …");
+        lines.extend(run(section, &scale));
+        eprintln!("{section} took {:.0} s", started.elapsed().as_secs_f64());
+    }
+    report::print(&lines);
+}
+
+/// One section in a runtime of its own, so that nothing of it is at work during the next.
+fn run(section: &str, scale: &Scale) -> Vec<Line> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK).build();
+    let runtime = runtime.expect("this machine can start a few threads");
+    runtime.block_on(async {
+        match section {
+            "process" => process::measure(scale),
+            "reads" => reads::measure(scale).await,
+            "writes" => writes::measure(scale).await,
+            _ => pages::measure(scale).await,
+        }
+    })
+}
+
+/// The log lines of `serve` are made and written here too, only nobody keeps them.
+fn log_as_serve_does() {
+    let nowhere = std::fs::File::options().write(true).open("/dev/null").expect("every Unix has /dev/null");
+    let filter = tracing_subscriber::EnvFilter::new("warn,mercato=info");
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(nowhere)).init();
+}

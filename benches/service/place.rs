@@ -1,0 +1,67 @@
+//! A database in a temporary folder, opened as a [`Store`] or, beside it, with the engine's own client.
+
+use std::time::{Duration, Instant};
+
+use mercato::clock::Clock;
+use mercato::store::Store;
+use mercato::store::connect::Target;
+use mercato::store::migrate::Resume;
+use surrealdb::Surreal;
+use surrealdb::engine::any::{self, Any};
+use surrealdb::types::{Object, Value};
+
+/// A dropped handle closes its database a little later, in the background.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::Builder::new().prefix("mercato-bench-").tempdir().expect("the temporary folder can be written"))
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
+    pub fn url(&self) -> String {
+        format!("surrealkv://{}", self.path().join("data").display())
+    }
+
+    /// Opens it as the service does; the first time, that makes the schema.
+    pub async fn store(&self) -> Store {
+        let target = Target { url: self.url(), environment: "production".to_owned(), login: None };
+        let began = Instant::now();
+        loop {
+            match Store::open(&target, Clock::system(), Resume::Refuse).await {
+                Ok(store) => return store,
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Opens it without us. Nobody else may hold it.
+    pub async fn raw(&self) -> Surreal<Any> {
+        let began = Instant::now();
+        loop {
+            match any::connect(self.url()).await {
+                Ok(db) => {
+                    db.use_ns("mercato").use_db("production").await.expect("the store made this database");
+                    return db;
+                }
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Named values, for the engine's own client.
+pub fn object<const N: usize>(fields: [(&str, Value); N]) -> Object {
+    let mut object = Object::new();
+    for (name, value) in fields {
+        object.insert(name.to_owned(), value);
+    }
+    object
+}

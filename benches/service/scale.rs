@@ -1,0 +1,61 @@
+//! How much is measured: in full, or as a smoke.
+
+use std::time::Duration;
+
+pub struct Scale {
+    /// Interleaved rounds of floor and service.
+    pub rounds: usize,
+    /// How long a round of reads lasts.
+    pub read_time: Duration,
+    /// Customers that each writer creates in a round.
+    pub writes_each: usize,
+    /// Customers in the three databases whose pages are read.
+    pub page_sizes: [usize; 3],
+    /// Pages read of each kind.
+    pub page_reads: usize,
+    /// Starts of the process on each kind of database.
+    pub starts: usize,
+    /// How long the process idles before its memory is read.
+    pub idle: Duration,
+}
+
+impl Scale {
+    pub fn from_environment() -> Self {
+        if std::env::var("MERCATO_BENCH_SCALE").is_ok_and(|scale| scale == "small") {
+            Self::small()
+        } else {
+            Self::full()
+        }
+    }
+
+    fn full() -> Self {
+        Self {
+            rounds: 9,
+            read_time: Duration::from_secs(3),
+            writes_each: 100,
+            page_sizes: [1_000, 100_000, 1_000_000],
+            page_reads: 400,
+            starts: 5,
+            idle: Duration::from_secs(5),
+        }
+    }
+
+    fn small() -> Self {
+        Self {
+            rounds: 3,
+            read_time: Duration::from_millis(500),
+            writes_each: 10,
+            page_sizes: [1_000, 5_000, 20_000],
+            page_reads: 50,
+            starts: 1,
+            idle: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The middle one.
+pub fn median<T: Copy + PartialOrd>(values: &[T]) -> T {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| a.partial_cmp(b).expect("measurements are numbers"));
+    sorted[sorted.len() / 2]
+}

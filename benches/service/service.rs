@@ -1,0 +1,52 @@
+//! The service in this process, on a real port, with one customer and a token that has no limits.
+
+use std::net::SocketAddr;
+
+use clap::Parser;
+use mercato::app::{App, Workers};
+use mercato::cli::fill;
+use mercato::config::{Command, CommandLine, ListenOptions};
+
+use crate::place::Place;
+
+pub struct Running {
+    pub app: App,
+    pub token: String,
+    _place: Place,
+}
+
+impl Running {
+    pub async fn start(customers: usize) -> Self {
+        let place = Place::new();
+        let store = place.store().await;
+        let credentials = fill(&store, customers, |_| {}).await.expect("the sample fits into an empty database");
+        let app = App::start(store, &listen_options(), Workers::Running).await.expect("a free port can be had");
+        let client = &credentials.load_client;
+        let token = token(&app, &client.application.client_id, &client.client_secret).await;
+        Self { app, token, _place: place }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        let address = self.app.base_url.strip_prefix("http://").and_then(|address| address.parse().ok());
+        address.expect("the base URL is the listener's address")
+    }
+}
+
+/// What `mercato serve --listen 127.0.0.1:0` reads.
+fn listen_options() -> ListenOptions {
+    let line = CommandLine::try_parse_from(["mercato", "serve", "--listen", "127.0.0.1:0"]);
+    match line.expect("the command line is valid").command {
+        Command::Serve(options) => options.listen,
+        other => unreachable!("{other:?} is not serve"),
+    }
+}
+
+async fn token(app: &App, id: &str, secret: &str) -> String {
+    let request = reqwest::Client::new()
+        .post(format!("{}/oauth/token", app.auth_url))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("grant_type=client_credentials&client_id={id}&client_secret={secret}"));
+    let answer: serde_json::Value =
+        request.send().await.expect("the service answers").json().await.expect("the answer is JSON");
+    answer["access_token"].as_str().unwrap_or_else(|| panic!("no token: {answer}")).to_owned()
+}

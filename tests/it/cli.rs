@@ -1,0 +1,111 @@
+//! The command line as a person meets it: settings, their order, and one sentence for what cannot be done.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mercato"));
+    command.args(arguments).envs(variables.iter().copied()).current_dir(folder);
+    command.output().expect("the process runs")
+}
+
+/// What a command that cannot be done says: one sentence, and a non-zero exit.
+#[track_caller]
+fn sentence(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = run(folder, arguments, variables);
+    assert!(!output.status.success(), "{arguments:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("mercato: ")).collect();
+    assert_eq!(lines.len(), 1, "{arguments:?}: {said}");
+    lines[0].to_owned()
+}
+
+#[track_caller]
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = run(folder, arguments, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn what_cannot_start_says_why_in_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), "").expect("written");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    for (arguments, words) in [
+        (vec!["serve", "--database", "rocksdb://x"], "is not one of surrealkv://FOLDER"),
+        (vec!["serve", "--database", "surrealkv://"], "names no folder"),
+        (vec!["serve", "--database", "ws://127.0.0.1:1"], "cannot be used"),
+        (vec!["serve", "--database", "surrealkv://file/x"], "cannot be made"),
+        (vec!["serve", "--database", "mem://", "--listen", &address], "cannot be listened at"),
+        (vec!["serve", "--database", "mem://", "--environment", "demo"], "use `mercato demo`"),
+        (vec!["healthcheck", "--url", "http://127.0.0.1:1/readyz"], "no answer"),
+        (vec!["restore", "nothing.surql", "--database", "mem://"], "There is no backup file"),
+        (vec!["backup", "x", "--database", "ws://127.0.0.1:1"], "cannot be used"),
+    ] {
+        let said = sentence(folder.path(), &arguments, &[]);
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+/// A flag wins over a variable, a variable over the file; what the file has and nobody knows is refused.
+#[test]
+fn settings_come_from_flags_then_variables_then_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("mercato.toml"), "database = \"file://x\"\n").expect("written");
+    let variable = [("MERCATO_DATABASE", "variable://x")];
+    let flag = ["serve", "--database", "flag://x"];
+    assert!(sentence(folder.path(), &["serve"], &[]).contains("file://x"));
+    assert!(sentence(folder.path(), &["doctor"], &[]).contains("file://x"));
+    assert!(sentence(folder.path(), &["serve"], &variable).contains("variable://x"));
+    assert!(sentence(folder.path(), &flag, &variable).contains("flag://x"));
+    std::fs::write(folder.path().join("mercato.toml"), "databse = \"x\"\n").expect("written");
+    assert!(sentence(folder.path(), &["serve"], &[]).contains("databse, which is not a setting"));
+    std::fs::write(folder.path().join("mercato.toml"), "database = ").expect("written");
+    assert!(sentence(folder.path(), &["serve"], &[]).contains("is not valid TOML"));
+    assert!(
+        sentence(folder.path(), &["serve"], &[("MERCATO_CONFIG", "none.toml")]).contains("none.toml cannot be read")
+    );
+}
+
+/// First records offline, a backup, a restore into a new folder, a doctor's word.
+#[test]
+fn the_database_commands_work_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let organization = json(here, &["organization", "create", "--name", "Acme", "--json"]);
+    let organization = organization["id"].as_str().expect("an id");
+    let create = ["application", "create", "--organization", organization, "--name", "Sync", "--json"];
+    let application = json(here, &[&create[..], &["--scopes", "read:customers"]].concat());
+    assert_eq!(application["scopes"], serde_json::json!(["read:customers"]));
+    assert!(application["clientSecret"].as_str().expect("a secret").starts_with("mcs_"));
+    let id = application["id"].as_str().expect("an id");
+    let limits = ["application", "limits", "--organization", organization, "--application", id, "--per-hour", "5000"];
+    assert!(run(here, &limits, &[]).status.success());
+    assert!(sentence(here, &[&create[..], &["--scopes", "read:all"]].concat(), &[]).contains("is not a scope"));
+    let unknown = ["application", "create", "--organization", "org_x", "--name", "Sync"];
+    assert!(sentence(here, &unknown, &[]).contains("There is no organization org_x"));
+
+    assert!(run(here, &["backup", "b.surql"], &[]).status.success());
+    assert!(sentence(here, &["restore", "b.surql"], &[]).contains("is not empty"));
+    let other = ["--database", "surrealkv://./other"];
+    assert!(run(here, &[&["restore", "b.surql"], &other[..]].concat(), &[]).status.success());
+    let doctor = run(here, &[&["doctor"], &other[..]].concat(), &[]);
+    assert!(doctor.status.success());
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("gap-free in 1 organizations"));
+    std::fs::write(here.join("bad.surql"), "CREATE x:1; THIS IS NOT A BACKUP").expect("written");
+    let third = ["--database", "surrealkv://./third"];
+    assert!(sentence(here, &[&["restore", "bad.surql"], &third[..]].concat(), &[]).contains("not a whole backup"));
+    assert!(sentence(here, &[&["serve"], &third[..]].concat(), &[]).contains("was interrupted"));
+}
+
+#[test]
+fn the_contracts_can_be_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_eq!(json(folder.path(), &["schema", "openapi"])["openapi"], serde_json::json!("3.1.0"));
+    let graphql = run(folder.path(), &["schema", "graphql"], &[]);
+    assert_eq!(String::from_utf8_lossy(&graphql.stdout), mercato::graphql::sdl());
+}
