@@ -27,6 +27,8 @@
 //! - Every write is one SurrealQL block: record, idempotency row, `sequence`, event. There is no second transaction.
 //! - An event's JSON is made once. Whoever delivers it sends those bytes.
 //! - A record's key begins with its organization, so another organization's record is as unknown as one that never was.
+//! - What is remembered of reads is exact: every write of an organization passes [`store::Tenant::write`], which voids what
+//!   was read before it. Rows that are changed elsewhere would be served stale; there is no elsewhere.
 //! - No code asks the machine for the time or for chance but [`clock`].
 //! - `tests/it/tidy.rs` checks who imports whom.
 //!
