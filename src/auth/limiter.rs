@@ -24,7 +24,7 @@ const MAX_GAUGES: usize = 100_000;
 pub enum Key {
     /// An application's authenticated requests.
     Application(ApplicationId),
-    /// An application's token requests.
+    /// An application's token requests: as many as its other requests, counted for themselves.
     Client(ApplicationId),
     /// Requests without a valid token, by address.
     Address(IpAddr),
@@ -136,9 +136,6 @@ impl Gauge {
 pub struct Limiter(Mutex<HashMap<Key, Gauge>>);
 
 impl Limiter {
-    /// Token requests of one client, which holds its secret.
-    pub const TOKENS_PER_CLIENT: RateLimits = RateLimits { hour: 1000, minute: 60 };
-
     /// Takes `units`, or says when to come back. Either way the state is that after the call.
     pub fn take(&self, key: Key, limits: RateLimits, units: u32, now: Timestamp) -> Result<RateState> {
         self.try_take(key, limits, units, now).map_err(|(error, _)| error)

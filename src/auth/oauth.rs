@@ -62,7 +62,7 @@ pub async fn issue(
     }
     let client = authenticate(store, &ClientCredentials::read(authorization, form)?).await?;
     // Counted only now: nobody can use up the limit of a client whose secret he does not know.
-    limiter.take(Key::Client(client.application.id), Limiter::TOKENS_PER_CLIENT, 1, store.clock().now())?;
+    limiter.take(Key::Client(client.application.id), client.limits, 1, store.clock().now())?;
     let scopes = narrow(client.application.scopes, form.get("scope"))?;
     let token = Secret::new(Secret::TOKEN, store.clock().random());
     store.put_token(&hash_secret(&token.0), &client, scopes).await?;

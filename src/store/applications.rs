@@ -39,6 +39,7 @@ pub struct Client {
     pub application: Application,
     pub secret_hash: Vec<u8>,
     pub epoch: i64,
+    pub limits: RateLimits,
 }
 
 /// `[organization, key]` of an application's record.
@@ -80,7 +81,8 @@ impl Store {
         let mut rows: Vec<Row> = self.ask(FIND, vars! { "client_id" => client_id }).await?;
         let Some(row) = rows.pop() else { return Ok(None) };
         let (secret_hash, epoch) = (row.secret_hash.to_vec(), row.epoch);
-        Ok(Some(Client { application: row.into_model()?, secret_hash, epoch }))
+        let limits = limits(row.rate_hour, row.rate_minute);
+        Ok(Some(Client { application: row.into_model()?, secret_hash, epoch, limits }))
     }
 }
 

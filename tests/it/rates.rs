@@ -111,14 +111,14 @@ async fn requests_without_a_token_are_limited_by_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_has_its_own_limit_of_tokens_that_others_cannot_use_up() {
     let app = TestApp::new().await;
-    let party = app.party().await;
+    let party = limited(&app).await;
     let mut wrong = party.grant();
     wrong[2].1 = "mcs_wrong".to_owned();
     for _ in 0..100 {
         party.form("/oauth/token", &wrong).await.expect(401);
     }
     // One was taken by the harness.
-    for _ in 0..59 {
+    for _ in 0..49 {
         party.form("/oauth/token", &party.grant()).await.ok();
     }
     party.form("/oauth/token", &party.grant()).await.expect(429);
