@@ -188,6 +188,7 @@ fn limits(options: &ListenOptions) -> Limits {
         connections: options.max_connections,
         connections_per_address: options.max_connections_per_address,
         header_timeout: Duration::from_secs(options.header_timeout),
+        write_timeout: Duration::from_secs(options.write_timeout),
         ..Limits::default()
     }
 }

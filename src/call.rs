@@ -88,16 +88,17 @@ impl Call {
 
     /// The guard, and the only door to the store.
     pub fn grant(&self, access: impl Into<Access>) -> Result<Tenant> {
-        match access.into() {
-            Access::Public | Access::Caller => {}
-            Access::Scope(scope) if self.caller.has(scope) => {}
+        let once = match access.into() {
+            Access::Scope(scope) if self.caller.has(scope) => self.once.clone(),
             Access::Scope(scope) => return Err(Error::InsufficientScope(scope)),
-            Access::Administrator | Access::Itself if self.caller.is_administrator() => {}
+            // Credentials are managed here. Their answers hold secrets, so none of them is remembered under a key.
+            Access::Public | Access::Caller => None,
+            Access::Administrator | Access::Itself if self.caller.is_administrator() => None,
             Access::Administrator | Access::Itself => {
                 return Err(Error::Forbidden("Only an administrator may do this"));
             }
-        }
-        Ok(self.store.tenant(self.caller.organization(), self.once.clone()))
+        };
+        Ok(self.store.tenant(self.caller.organization(), once))
     }
 
     /// The guard for what an application may do to itself only. To a caller, the applications of its own organization

@@ -119,6 +119,9 @@ pub struct ListenOptions {
     /// Seconds for a request body to arrive
     #[arg(long, env = "MERCATO_BODY_TIMEOUT", default_value_t = 15)]
     pub body_timeout: u64,
+    /// Seconds for a client to take some of its answer
+    #[arg(long, env = "MERCATO_WRITE_TIMEOUT", default_value_t = 15)]
+    pub write_timeout: u64,
     /// Days that events are kept
     #[arg(long, env = "MERCATO_EVENT_RETENTION_DAYS", default_value_t = 30)]
     pub event_retention_days: u32,

@@ -90,7 +90,8 @@ impl Window {
                 return Some(at + span);
             }
         }
-        self.hits.back().map(|(at, _)| at + span)
+        // More than the whole window: never.
+        Some(i64::MAX)
     }
 
     fn state(&self, limit: u32, span: i64, now: i64) -> RateState {
@@ -157,7 +158,7 @@ impl Limiter {
         let hour = gauge.hour.fits_at(units, limits.hour, HOUR);
         let minute = gauge.minute.fits_at(units, limits.minute, MINUTE);
         if let Some(at) = hour.max(minute) {
-            let retry_after = (at - now).max(1).unsigned_abs().div_ceil(1000);
+            let retry_after = at.saturating_sub(now).clamp(1, HOUR).unsigned_abs().div_ceil(1000);
             return Err((Error::RateLimited { retry_after }, gauge.state(limits, now)));
         }
         gauge.add(now, units, limits);

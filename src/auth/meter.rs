@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::limiter::{Key, Limiter, RateState};
 use crate::call::{Bearer, Caller};
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub struct Meter {
     limiter: Arc<Limiter>,
@@ -27,6 +27,12 @@ impl Meter {
     /// Takes `units` from the caller's windows, or refuses and takes nothing.
     pub fn charge(&self, units: u32) -> Result<()> {
         let Some(bearer) = &self.bearer else { return Ok(()) };
+        let most = bearer.limits.hour.min(bearer.limits.minute);
+        if units > most.max(1) {
+            let text =
+                format!("costs {units} requests, and the limits of this application never admit more than {most}");
+            return Err(Error::malformed("query", text));
+        }
         let key = Key::Application(bearer.application);
         let taken = self.limiter.try_take(key, bearer.limits, units, self.clock.now());
         let (result, state) = match taken {

@@ -12,7 +12,7 @@ use crate::model::time::Timestamp;
 use crate::store::Store;
 
 /// How far back each look reaches beyond the last one: clocks differ a little, and a flush takes a moment to commit.
-const OVERLAP: TimeDelta = TimeDelta::seconds(5);
+const OVERLAP: TimeDelta = TimeDelta::seconds(15);
 
 pub struct Sharing {
     store: Store,
@@ -24,7 +24,7 @@ pub struct Sharing {
 
 struct Seen {
     until: Timestamp,
-    /// Flushes inside the overlap that were counted already: (moment of first hit, process, application).
+    /// Flushes inside the overlap that were counted already, by the key of their row.
     counted: Vec<(i64, String, ApplicationId)>,
 }
 
@@ -50,7 +50,7 @@ impl Sharing {
         let mut seen = self.lock();
         let mut counted = Vec::new();
         for flush in others.into_iter().filter(|flush| flush.process != self.process) {
-            let mark = (flush.hits.first().map_or(0, |(at, _)| *at), flush.process, flush.application);
+            let mark = (flush.at, flush.process, flush.application);
             if !seen.counted.contains(&mark) {
                 self.limiter.absorb(flush.application, &flush.hits);
             }

@@ -23,8 +23,8 @@ pub fn settle<T>(result: Result<T>) -> async_graphql::Result<(Option<T>, Vec<Use
     };
     let code = error.class().2;
     match &error {
-        Error::Refused(Refusal::Conflict(message)) => {
-            Ok((None, vec![UserError { field: None, message: message.clone(), code }]))
+        Error::Refused(Refusal::Conflict(_)) | Error::KeyInFlight => {
+            Ok((None, vec![UserError { field: None, message: error.to_string(), code }]))
         }
         Error::Refused(Refusal::Invalid(fields)) => {
             let blame = |FieldError { field, message }: &FieldError| UserError {

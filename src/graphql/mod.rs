@@ -3,12 +3,13 @@
 
 mod admission;
 mod customers;
+mod document;
 mod errors;
 mod loaders;
 mod negotiate;
 mod transport;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_graphql::{Context, EmptySubscription, MergedObject, SDLExportOptions, Schema};
 use axum::Router;
@@ -47,6 +48,7 @@ pub mod limits {
     /// Fields, each multiplied by the size of the page around it. 5,000 cost 50 requests of the rate limit.
     pub const COMPLEXITY: usize = 5_000;
     pub const ALIASES: usize = 30;
+    pub const FRAGMENTS: usize = 100;
     /// On one field.
     pub const DIRECTIVES: usize = 10;
 }
@@ -62,8 +64,10 @@ pub(crate) fn schema() -> Graph {
 }
 
 /// The schema as SDL: `schema.graphql`.
-pub fn sdl() -> String {
-    schema().sdl_with_options(SDLExportOptions::new().sorted_arguments().sorted_enum_items())
+pub fn sdl() -> &'static str {
+    static SDL: LazyLock<String> =
+        LazyLock::new(|| schema().sdl_with_options(SDLExportOptions::new().sorted_arguments().sorted_enum_items()));
+    &SDL
 }
 
 /// `/graphql`, without the layers around it.

@@ -12,8 +12,10 @@ use http::{HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::Graph;
+use super::document::{check, check_source};
+use super::errors;
 use super::negotiate::Form;
-use super::{Graph, limits};
 use crate::auth::meter::Meter;
 use crate::call::{Call, Caller};
 use crate::error::Error;
@@ -21,7 +23,7 @@ use crate::graphql::loaders::loaders;
 use crate::http::Services;
 use crate::http::failure::Failure;
 use crate::http::json;
-use crate::http::request::{Operated, identify, is_json, once, read_body, seal};
+use crate::http::request::{Operated, identify, is_media_type, once, read_body, seal};
 
 /// A request that ended before or instead of running: the status counts in both forms.
 struct Refused {
@@ -79,21 +81,28 @@ async fn run(
     let (parameters, once) = if is_get {
         (from_query(parts.uri.query().unwrap_or_default())?, None)
     } else {
-        if !is_json(&parts.headers) {
+        if !is_media_type(&parts.headers, "application/json") {
             return Err(Failure::UnsupportedMediaType("application/json").into());
         }
         let parsed = json::parse(&read_body(&services.settings, body).await?);
         let once = once(&parts.headers, caller, "POST", parts.uri.path(), &parsed)?;
         (from_body(parsed)?, once)
     };
-    check_document(&parameters.query)?;
-    if is_get && parameters.is_mutation() {
-        return Err(Failure::MethodNotAllowed("POST").into());
-    }
+    check_source(&parameters.query)?;
     let call = Call::new(services.store.clone(), caller.clone(), once);
     *call_made = Some(call.clone());
-    let request = parameters.into_request().data(loaders(call.clone())).data(call).data(Arc::clone(meter));
-    Ok(render(form, &graph.execute(request).await))
+    let mut request = parameters.into_request().data(loaders(call.clone())).data(call).data(Arc::clone(meter));
+    match understand(&mut request) {
+        Ok(Some(OperationType::Mutation)) if is_get => Err(Failure::MethodNotAllowed("POST").into()),
+        Ok(_) => Ok(render(form, &graph.execute(request).await)),
+        Err(error) => Ok(render(form, &GraphResponse::from_errors(vec![error]))),
+    }
+}
+
+/// Parses and checks the document, once; the execution takes what was parsed.
+fn understand(request: &mut async_graphql::Request) -> Result<Option<OperationType>, ServerError> {
+    let (name, variables) = (request.operation_name.clone(), request.variables.clone());
+    check(request.parsed_query()?, name.as_deref(), &variables)
 }
 
 /// The four parameters of a GraphQL request.
@@ -109,20 +118,6 @@ impl Parameters {
             async_graphql::Request::new(self.query).variables(Variables::from_json(Value::Object(self.variables)));
         request.operation_name = self.operation_name;
         request
-    }
-
-    /// Whether the chosen operation changes anything. A document that cannot be parsed is reported by its execution.
-    fn is_mutation(&self) -> bool {
-        let Ok(document) = async_graphql::parser::parse_query(&self.query) else { return false };
-        let mut operations = document.operations.iter();
-        operations.any(|(name, operation)| {
-            let chosen = match (&self.operation_name, name) {
-                (Some(wanted), Some(name)) => wanted == name.as_str(),
-                (Some(_), None) => false,
-                (None, _) => true,
-            };
-            chosen && operation.node.ty == OperationType::Mutation
-        })
     }
 }
 
@@ -193,25 +188,6 @@ fn build(
     Ok(Parameters { query, operation_name, variables })
 }
 
-/// What must hold before a recursive parser sees the document.
-fn check_document(query: &str) -> Result<(), Error> {
-    if query.len() > limits::DOCUMENT {
-        return Err(Error::malformed("query", format!("must not be larger than {} bytes", limits::DOCUMENT)));
-    }
-    let mut open = 0_usize;
-    for byte in query.bytes() {
-        match byte {
-            b'{' | b'[' | b'(' => open += 1,
-            b'}' | b']' | b')' => open = open.saturating_sub(1),
-            _ => {}
-        }
-        if open > limits::NESTING {
-            return Err(Error::malformed("query", format!("must not nest deeper than {}", limits::NESTING)));
-        }
-    }
-    Ok(())
-}
-
 /// A GraphQL answer. Serialized as it stands, because the order of the fields is the document's.
 #[derive(Serialize)]
 struct Body<'a> {
@@ -235,7 +211,7 @@ fn render(form: Form, response: &GraphResponse) -> Response {
         Ok(text) => json_response(form, status, text),
         Err(error) => return refuse(form, &Error::internal(error).into()),
     };
-    if let Some(seconds) = response.errors.iter().find_map(|error| number(error, "retryAfter")).filter(|_| !ran) {
+    if let Some(seconds) = response.errors.iter().find_map(|error| number(error, "retryAfter")) {
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     answer
@@ -257,16 +233,11 @@ fn number(error: &ServerError, name: &str) -> Option<u64> {
 fn refuse(form: Form, refused: &Refused) -> Response {
     let failure = &refused.failure;
     failure.log();
-    let (_, _, code) = failure.class();
-    let mut extensions = json!({ "code": code, "status": refused.status.as_u16() });
-    if let Failure::Domain(error) = failure {
-        if let Some(seconds) = error.retry_after() {
-            extensions["retryAfter"] = json!(seconds);
-        }
-        if !error.fields().is_empty() {
-            extensions["errors"] = json!(error.fields());
-        }
-    }
+    let mut extensions = match failure {
+        Failure::Domain(error) => json!(errors::extensions(error)),
+        other => json!({ "code": other.class().2 }),
+    };
+    extensions["status"] = json!(refused.status.as_u16());
     let body = json!({ "errors": [{ "message": failure.message(), "extensions": extensions }] });
     let mut response = json_response(form, refused.status, body.to_string());
     response.headers_mut().extend(failure.headers());

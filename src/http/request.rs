@@ -35,8 +35,7 @@ pub struct Operated(pub &'static str);
 
 /// The caller of a request and its account with the limiter. Requests without a valid token are counted by address.
 pub async fn identify(services: &Services, parts: &Parts) -> Result<(Caller, Meter)> {
-    let authorization = parts.headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
-    match auth::authenticate(&services.store, authorization).await {
+    match auth::authenticate(&services.store, authorization(&parts.headers)).await {
         Ok(caller) => {
             let meter = Meter::new(Arc::clone(&services.limiter), services.store.clock().clone(), &caller);
             Ok((caller, meter))
@@ -87,17 +86,26 @@ pub async fn read_body(settings: &HttpSettings, body: Body) -> Result<Bytes, Fai
     }
 }
 
-/// Whether the body is declared as JSON (any `charset` but UTF-8 is something else).
-pub fn is_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let Ok(text) = value.to_str() else { return false };
+/// Whether the body is declared as `kind`, once (any `charset` but UTF-8 is something else).
+pub fn is_media_type(headers: &HeaderMap, kind: &str) -> bool {
+    let Some(text) = only(headers, &header::CONTENT_TYPE) else { return false };
     let mut parts = text.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
-    is_json
+    parts.next().is_some_and(|declared| declared.eq_ignore_ascii_case(kind))
         && parts.filter_map(|parameter| parameter.split_once('=')).all(|(name, value)| {
             !name.eq_ignore_ascii_case("charset") || value.trim_matches('"').eq_ignore_ascii_case("utf-8")
         })
+}
+
+/// A header that is given exactly once, as text.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    value.to_str().ok()
+}
+
+/// The `Authorization` header. Given twice or unreadable it is empty, and so refused: a proxy may have read another one.
+pub fn authorization(headers: &HeaderMap) -> Option<&str> {
+    headers.contains_key(header::AUTHORIZATION).then(|| only(headers, &header::AUTHORIZATION).unwrap_or_default())
 }
 
 /// The idempotency key of a request, with what makes it the same request: method, path and canonical body.

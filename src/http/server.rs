@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 use super::request::Peer;
@@ -30,6 +31,8 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// Time for a whole request header to arrive, and for an idle connection to say something.
     pub header_timeout: Duration,
+    /// Time for a client to take some of its answer.
+    pub write_timeout: Duration,
     /// Time for running requests to end after the order to stop.
     pub drain_timeout: Duration,
 }
@@ -40,6 +43,7 @@ impl Default for Limits {
             connections: 10_000,
             connections_per_address: 2_000,
             header_timeout: Duration::from_secs(15),
+            write_timeout: Duration::from_secs(15),
             drain_timeout: Duration::from_secs(8),
         }
     }
@@ -73,7 +77,10 @@ pub async fn serve(
             request.extensions_mut().insert(Peer(peer));
             router.clone().oneshot(request)
         });
-        let connection = protocol(&limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(limits.write_timeout));
+        let stream = TokioIo::new(Box::pin(stream));
+        let connection = protocol(&limits).serve_connection(stream, service).with_upgrades();
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let mut connection = pin!(connection);

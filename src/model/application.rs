@@ -36,12 +36,19 @@ pub struct Application {
 }
 
 /// An application with its secret: the answer to creation and to regeneration, and never again.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationWithSecret {
     #[serde(flatten)]
     pub application: Application,
     pub client_secret: String,
+}
+
+impl std::fmt::Debug for ApplicationWithSecret {
+    /// Without the secret: what is printed for debugging ends up in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.application.fmt(f)
+    }
 }
 
 /// How many requests an application may make: units in any hour and in any minute (spec, Limits).

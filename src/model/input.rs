@@ -8,6 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, FieldError, Refusal, Result};
 
+/// How many problems of one request are listed; the rest come to light when these are mended.
+const MAX_PROBLEMS: usize = 100;
+/// The longest field name that is repeated to a caller, in characters.
+const MAX_NAME: usize = 100;
+
 /// What is wrong with an input so far.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
@@ -18,12 +23,21 @@ pub struct Problems {
 impl Problems {
     /// Not understandable: missing, of the wrong type, unknown.
     pub fn malformed(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.malformed.push(FieldError::new(field, message));
+        if self.has_room() {
+            self.malformed.push(FieldError::new(field, message));
+        }
     }
 
     /// Understood, but breaks a rule.
     pub fn invalid(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.invalid.push(FieldError::new(field, message));
+        if self.has_room() {
+            self.invalid.push(FieldError::new(field, message));
+        }
+    }
+
+    /// An answer must not grow with the mistakes of its request.
+    fn has_room(&self) -> bool {
+        self.malformed.len() + self.invalid.len() < MAX_PROBLEMS
     }
 
     /// 400 if anything was not understandable, else 422 if a rule is broken; either way the whole list.
@@ -121,6 +135,10 @@ impl Fields {
             self.problems.malformed(field, "must be a list");
             return None;
         };
+        if items.len() > MAX_PROBLEMS {
+            self.problems.malformed(field, format!("must not have more than {MAX_PROBLEMS} items"));
+            return None;
+        }
         let chosen: Vec<Option<T>> = items.iter().map(|item| item.as_str().and_then(T::choose)).collect();
         for index in chosen.iter().enumerate().filter(|(_, choice)| choice.is_none()).map(|(index, _)| index) {
             self.problems.malformed(format!("{field}[{index}]"), one_of::<T>());
@@ -145,7 +163,8 @@ impl Fields {
     /// Refuses whatever was not taken.
     pub fn finish(mut self) -> Problems {
         for field in self.object.keys() {
-            self.problems.malformed(field, "is not a known field");
+            let name: String = field.chars().take(MAX_NAME).collect();
+            self.problems.malformed(name, "is not a known field");
         }
         self.problems
     }

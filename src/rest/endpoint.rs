@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::http::Services;
 use crate::http::failure::Failure;
 use crate::http::json;
-use crate::http::request::{Operated, charge_address, identify, is_json, once, read_body, seal};
+use crate::http::request::{Operated, charge_address, identify, is_media_type, once, read_body, seal};
 use crate::model::operation::{Method, Operation};
 use crate::model::page::{CursorScope, ListName, PageRequest};
 
@@ -97,7 +97,7 @@ async fn read(
         Method::Post | Method::Put | Method::Delete => read_body(&services.settings, body).await?,
     };
     let body = if takes_body(operation) {
-        if !is_json(&parts.headers) {
+        if !is_media_type(&parts.headers, "application/json") {
             return Err(Failure::UnsupportedMediaType("application/json"));
         }
         Some(json::parse(&bytes))

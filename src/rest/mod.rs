@@ -82,7 +82,14 @@ fn by_path(side: Side) -> BTreeMap<&'static str, Vec<Operation>> {
 fn path_routes(services: &Arc<Services>, operations: &[Operation]) -> MethodRouter {
     let allowed = endpoint::allowed(operations);
     let services_here = Arc::clone(services);
-    let mut routes = any(move |request: Request| answer_failure(Arc::clone(&services_here), request, Some(allowed)));
+    let public_path = operations.iter().all(|operation| operation.access() == Access::Public);
+    let mut routes = any(async move |request: Request| {
+        if public_path {
+            oauth::method_not_allowed(&services_here, &request.into_parts().0, allowed)
+        } else {
+            answer_failure(services_here, request, Some(allowed)).await
+        }
+    });
     for operation in operations.iter().copied() {
         let services = Arc::clone(services);
         let filter = method_filter(operation.spec().method);

@@ -11,20 +11,28 @@ use serde_json::{Value, json};
 use crate::auth::credentials::Form;
 use crate::auth::oauth;
 use crate::auth::oauth_error::OAuthError;
-use crate::error::Error;
 use crate::http::Services;
 use crate::http::failure::Failure;
-use crate::http::request::{charge_address, read_body};
+use crate::http::request::{authorization, charge_address, is_media_type, read_body};
 use crate::model::operation::Operation;
 use crate::model::scope::Scope;
 
 /// Runs one of the three. No answer of these may be cached (RFC 6749 §5.1).
 pub async fn answer(services: &Services, operation: Operation, parts: &Parts, body: Body) -> Response {
-    let mut response = match run(services, operation, parts, body).await {
+    uncached(match run(services, operation, parts, body).await {
         Ok(body) => Json(body).into_response(),
-        Err(Problem::OAuth(error)) => oauth_failure(error),
-        Err(Problem::Http(failure)) => failure.into_response(),
-    };
+        Err(Problem::OAuth(error)) => oauth_failure(&error),
+        Err(Problem::Http(failure)) => http_failure(&failure),
+    })
+}
+
+/// A method that these paths do not have.
+pub fn method_not_allowed(services: &Services, parts: &Parts, allowed: &'static str) -> Response {
+    let charged = charge_address(services, parts).map_err(Failure::from);
+    uncached(http_failure(&charged.err().unwrap_or(Failure::MethodNotAllowed(allowed))))
+}
+
+fn uncached(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -36,7 +44,10 @@ enum Problem {
 
 impl From<OAuthError> for Problem {
     fn from(error: OAuthError) -> Self {
-        Self::OAuth(error)
+        match error {
+            OAuthError::Other(error) => Self::Http(error.into()),
+            other => Self::OAuth(other),
+        }
     }
 }
 
@@ -46,14 +57,19 @@ impl From<Failure> for Problem {
     }
 }
 
+const FORM: &str = "application/x-www-form-urlencoded";
+
 async fn run(services: &Services, operation: Operation, parts: &Parts, body: Body) -> Result<Value, Problem> {
     charge_address(services, parts).map_err(Failure::from)?;
     let bytes = read_body(&services.settings, body).await?;
-    if !is_form(parts) {
-        return Err(Failure::UnsupportedMediaType("application/x-www-form-urlencoded").into());
+    if !is_media_type(&parts.headers, FORM) {
+        return Err(Failure::UnsupportedMediaType(FORM).into());
+    }
+    if parts.uri.query().is_some_and(|query| !query.is_empty()) {
+        return Err(OAuthError::InvalidRequest("Parameters belong into the form, never into the URL".to_owned()).into());
     }
     let form = Form::parse(&bytes)?;
-    let authorization = parts.headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+    let authorization = authorization(&parts.headers);
     let store = &services.store;
     let value = match operation {
         Operation::TokenIssue => json!(oauth::issue(store, &services.limiter, authorization, &form).await?),
@@ -67,16 +83,10 @@ async fn run(services: &Services, operation: Operation, parts: &Parts, body: Bod
     Ok(value)
 }
 
-fn is_form(parts: &Parts) -> bool {
-    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
-}
-
-fn oauth_failure(error: OAuthError) -> Response {
+fn oauth_failure(error: &OAuthError) -> Response {
     let (code, text) = error.describe();
-    let status = match &error {
+    let status = match error {
         OAuthError::InvalidClient => StatusCode::UNAUTHORIZED,
-        OAuthError::Other(error) => return other_failure(code, error),
         _ => StatusCode::BAD_REQUEST,
     };
     let body = json!({ "code": status.as_u16(), "message": text, "error": code, "error_description": text });
@@ -88,12 +98,12 @@ fn oauth_failure(error: OAuthError) -> Response {
     response
 }
 
-/// 429 and 5xx: the status and headers of everywhere, the body of both contracts.
-fn other_failure(code: &str, error: &Error) -> Response {
-    let failure = Failure::Domain(error.clone());
+/// What went wrong as everywhere, in the body of both contracts: here `error` is a word of RFC 6749.
+fn http_failure(failure: &Failure) -> Response {
     failure.log();
+    let retry = matches!(failure.status().as_u16(), 429 | 500..);
     let mut body = failure.body();
-    body["error"] = json!(code);
+    body["error"] = json!(if retry { "temporarily_unavailable" } else { "invalid_request" });
     body["error_description"] = body["message"].clone();
     let mut response = (failure.status(), Json(body)).into_response();
     response.headers_mut().extend(failure.headers());

@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Json;
 use axum::Router;
-use axum::extract::Path;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use http::{HeaderValue, StatusCode, header};
@@ -12,27 +13,37 @@ use serde_json::json;
 
 use super::{Side, oauth, openapi};
 use crate::error::Error;
+use crate::graphql::sdl;
 use crate::http::Services;
 use crate::http::failure::Failure;
+use crate::http::request::charge_address;
 
 pub fn router(services: &Arc<Services>, side: Side) -> Router {
-    let mut router = Router::new().route("/livez", page(get(|| async { "ok\n" })));
-    let here = Arc::clone(services);
-    router = router.route("/readyz", page(get(move || ready(here))));
+    let mut pages = Router::new();
     if side != Side::Api {
         let metadata = oauth::metadata(&services.settings.auth_url);
         let metadata = page(get(move || async { Json(metadata) }));
-        router = router.route("/.well-known/oauth-authorization-server", metadata);
+        pages = pages.route("/.well-known/oauth-authorization-server", metadata);
     }
-    if side == Side::Auth {
-        return router;
+    if side != Side::Auth {
+        pages = pages.merge(contracts(services));
     }
     let here = Arc::clone(services);
+    Router::new()
+        .merge(pages.route_layer(from_fn_with_state(Arc::clone(services), counted)))
+        .route("/livez", page(get(|| async { "ok\n" })))
+        .route("/readyz", page(get(move || ready(here))))
+}
+
+/// The contracts, the docs, and the metrics. All of them are public; who wants the metrics private keeps `/metrics` from
+/// the outside at the proxy.
+fn contracts(services: &Arc<Services>) -> Router {
+    let here = Arc::clone(services);
     let document = served_document(services);
-    router
+    Router::new()
         .route("/metrics", page(get(move || async move { metrics(&here) })))
         .route("/openapi.json", page(get(move || async { typed("application/json", document) })))
-        .route("/schema.graphql", page(get(|| async { typed("text/plain; charset=utf-8", crate::graphql::sdl()) })))
+        .route("/schema.graphql", page(get(|| async { typed("text/plain; charset=utf-8", sdl().to_owned()) })))
         .route("/docs", page(get(|| async { docs_file("") })))
         .route("/docs/{*file}", page(get(|Path(file): Path<String>| async move { docs_file(&file) })))
 }
@@ -40,6 +51,15 @@ pub fn router(services: &Arc<Services>, side: Side) -> Router {
 /// A route that can only be read.
 fn page(route: MethodRouter) -> MethodRouter {
     route.fallback(|| async { Failure::MethodNotAllowed("GET, HEAD").into_response() })
+}
+
+/// A page for everybody, and so counted by address. (The health checks are not: balancers ask often.)
+async fn counted(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match charge_address(&services, &parts) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(error) => Failure::from(error).into_response(),
+    }
 }
 
 /// The document as the snapshot has it, with this server's addresses.

@@ -19,6 +19,8 @@ struct Row {
 
 /// What one process admitted for one application since its last flush.
 pub struct Flush {
+    /// When it was written, in the writer's milliseconds.
+    pub at: i64,
     pub process: String,
     pub application: ApplicationId,
     pub hits: Vec<Hit>,
@@ -55,8 +57,11 @@ impl Row {
     fn into_flush(self) -> Result<Flush> {
         let broken = || Error::internal("a row of rate_hits has a broken key");
         let RecordIdKey::Array(parts) = &self.id.key else { return Err(broken()) };
-        let [_, Value::String(process), Value::String(application)] = parts.as_slice() else { return Err(broken()) };
+        let [Value::Number(at), Value::String(process), Value::String(application)] = parts.as_slice() else {
+            return Err(broken());
+        };
         Ok(Flush {
+            at: at.to_int().ok_or_else(broken)?,
             process: process.clone(),
             application: ApplicationId::parse(application).ok_or_else(broken)?,
             hits: self.hits.iter().filter_map(|hit| Some((*hit.first()?, u32::try_from(*hit.get(1)?).ok()?))).collect(),

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use surrealdb::types::{Object, RecordId, Value};
 
 use super::errors::{self, WriteFailure};
-use super::idempotency::{Memory, Once, Outcome};
+use super::idempotency::{Memory, Once, Outcome, RETENTION};
 use super::{Tenant, vars};
 use crate::error::{Error, Refusal, Result};
 use crate::model::event::NewEvent;
@@ -105,8 +105,7 @@ impl Tenant {
         match self.store.recall(&row, once).await? {
             Memory::Known(Outcome::Done(answer)) => return Ok(answer),
             Memory::Known(Outcome::Refused(refusal)) => return Err(Error::Refused(refusal)),
-            Memory::Stale => self.store.run("DELETE $row", vars! { "row" => row.clone() }).await?,
-            Memory::Nothing => {}
+            Memory::Stale | Memory::Nothing => {}
         }
         match self.attempt(Some((once, &row)), plan).await {
             Err(Error::Refused(refusal)) => self.remember_refusal(once, &row, refusal).await,
@@ -130,10 +129,17 @@ impl Tenant {
         }
     }
 
-    /// The statement that keeps an outcome. It fails where one is kept already.
+    /// The statements that keep an outcome. They fail where one is kept already that is not past its time.
     fn remembering<T: Serialize>(&self, once: &Once, row: &RecordId, outcome: &Outcome<T>) -> Result<Block> {
-        let vars = vars! { "once" => row.clone(), "memory" => self.store.memory(once, outcome)? };
-        Ok(Block::default().then("CREATE ONLY $once CONTENT $memory RETURN NONE;", vars))
+        const REMEMBER: &str = "
+            IF $once.at <= $stale { DELETE $once };
+            CREATE ONLY $once CONTENT $memory RETURN NONE;";
+        let vars = vars! {
+            "once" => row.clone(),
+            "stale" => self.clock().now().plus(-RETENTION),
+            "memory" => self.store.memory(once, outcome)?,
+        };
+        Ok(Block::default().then(REMEMBER, vars))
     }
 
     async fn attempt<T, P, F>(&self, once: Option<(&Once, &RecordId)>, plan: &P) -> Result<T>

@@ -16,7 +16,7 @@ fn the_operations_are_those_of_the_reviewed_table() {
 
 #[test]
 fn the_graphql_schema_is_the_reviewed_one() {
-    golden("schema.graphql", &graphql::sdl());
+    golden("schema.graphql", graphql::sdl());
 }
 
 #[test]

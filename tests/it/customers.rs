@@ -122,6 +122,14 @@ async fn bodies_that_cannot_be_understood_are_400_with_every_field() {
         let body = json!({ "vendor": "cloud_a", "cloudAccountId": "1", "companyName": "X", "email": email });
         assert_eq!(party.post(path, &body).await.fields(), ["email: must be an e-mail address"], "{email}");
     }
+    // However much is wrong, the answer stays small.
+    let fields: serde_json::Map<String, Value> = (0..50_000).map(|n| (format!("field-{n}"), json!(n))).collect();
+    let reply = party.post(path, &Value::Object(fields)).await;
+    reply.refused(400, "INVALID_PARAMS");
+    assert!(reply.fields().len() == 100 && reply.text.len() < 20_000);
+    let scopes = json!({ "scopes": vec![1; 400_000] });
+    let reply = party.put(&format!("/oauth/applications/{}", party.id()), &scopes).await;
+    assert_eq!(reply.fields(), ["scopes: must not have more than 100 items"]);
     let deep = "[".repeat(100_000);
     let request = party.request(reqwest::Method::POST, path).header("content-type", "application/json");
     crate::harness::Reply::of(request.body(deep)).await.refused(400, "INVALID_PARAMS");

@@ -68,23 +68,39 @@ async fn statuses_tell_request_errors_from_field_errors() {
     assert_eq!(field["errors"][0]["extensions"], json!({ "code": "NOT_FOUND", "status": 404 }));
 }
 
+/// A variable that is missing is a request error: it must not come to light after half of a mutation.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_runs_without_its_variables() {
+    let app = TestApp::new().await;
+    let party = app.party().await;
+    let query = "mutation ($id: ID!) { createCustomer(input: { vendor: CLOUD_A, companyName: \"X\", cloudAccountId: \"1\" }) \
+                 { customer { id } } deleteCustomer(id: $id) { customer { id } } }";
+    for variables in [json!({}), json!({ "id": null }), json!({ "id": { "a": 1 } })] {
+        let body = post(&party, RESPONSE, &json!({ "query": query, "variables": variables })).await.expect(400);
+        assert!(body.get("data").is_none(), "{body}");
+    }
+    assert!(app.events(party.organization()).await.is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn get_runs_queries_and_refuses_mutations() {
     let app = TestApp::new().await;
     let party = app.party().await;
-    let get = |query: &str| {
-        let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", query).finish();
+    let get = |query: &str, name: &str| {
+        let pairs = [("query", query), ("operationName", name)];
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         Reply::of(party.request(Method::GET, &format!("/graphql?{query}")))
     };
-    get("{ customers { nodes { id } } }").await.ok();
-    for mutation in [
-        "mutation { deleteCustomer(id: \"x\") { userErrors { code } } }",
-        "query A { __typename } mutation B { deleteCustomer(id: \"x\") { userErrors { code } } }",
-    ] {
-        let reply = get(mutation).await;
+    get("{ customers { nodes { id } } }", "").await.ok();
+    let mutation = "mutation B { deleteCustomer(id: \"x\") { userErrors { code } } }";
+    let both = format!("query A {{ __typename }} {mutation}");
+    for (document, name) in [(mutation, ""), (mutation, "B"), (both.as_str(), "B")] {
+        let reply = get(document, name).await;
         reply.expect(405);
         assert_eq!(reply.header("allow"), "POST");
     }
+    get(&both, "A").await.ok();
+    assert!(get(&both, "").await.ok().get("data").is_none(), "nothing runs unchosen");
     Reply::of(party.request(Method::GET, "/graphql")).await.expect(400);
     Reply::of(party.request(Method::GET, "/graphql?query={__typename}&variables={")).await.expect(400);
     let reply = Reply::of(party.request(Method::DELETE, "/graphql")).await;
@@ -121,6 +137,26 @@ async fn documents_are_bounded() {
         let body = reply.expect(400);
         assert!(body.get("data").is_none(), "{body}");
     }
+    // Brackets that comments close, fragments that double, a fragment that spreads itself, too many of them.
+    let hidden = format!("{{customers(after:{}1{}){{nodes{{id}}}}}}", "[#]\n".repeat(2000), "]#[\n".repeat(2000));
+    let doubling = (0..40).map(|n| format!("fragment F{n} on Query {{ ...F{} ...F{} }}", n + 1, n + 1));
+    let doubling =
+        format!("{{ ...F0 }} {} fragment F40 on Query {{ __typename }}", doubling.collect::<Vec<_>>().join(" "));
+    let circle = "{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }".to_owned();
+    let spreads = (0..40).map(|_| "...A".to_owned()).collect::<Vec<_>>().join(" ");
+    let aliases = format!("{{ {spreads} }} fragment A on Query {{ a: __typename }}");
+    let many = (0..101).map(|n| format!("fragment F{n} on Query {{ __typename }}")).collect::<Vec<_>>().join(" ");
+    for document in [hidden, doubling, circle, aliases, format!("{{ ...F0 }} {many}")] {
+        let body = post(&party, RESPONSE, &json!({ "query": document })).await.expect(400);
+        assert!(body.get("data").is_none(), "{body}");
+    }
+    // Brackets in strings and comments are text.
+    let text = format!(
+        "{{ a: customer(id: \"{0}\") {{ id }} b: customer(id: \"\"\"{0} \\\"\"\" {0}\"\"\") {{ id }} }} # {0}",
+        "[".repeat(70)
+    );
+    let body = post(&party, RESPONSE, &json!({ "query": text })).await.ok();
+    assert_eq!(body["data"], json!({ "a": null, "b": null }));
     let big = "x".repeat(1024 * 1024 + 1);
     assert_eq!(post_text(&party, JSON, &big).await.status, 413);
 }

@@ -79,10 +79,14 @@ async fn wrong_token_requests_are_told_apart_only_where_that_is_safe() {
     oauth_error(&post(with(&grant, "scope", "read:everything")).await, 400, "invalid_scope");
     let twice = [grant.clone(), vec![("client_id", "x".to_owned())]].concat();
     oauth_error(&party.form("/oauth/token", &twice).await, 400, "invalid_request");
-    app.stranger().post("/oauth/token", &json!({})).await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
-    let reply = Reply::of(app.stranger().request(reqwest::Method::GET, "/oauth/token")).await;
-    reply.refused(405, "METHOD_NOT_ALLOWED");
+    oauth_error(&app.stranger().post("/oauth/token", &json!({})).await, 415, "invalid_request");
+    let reply = app.stranger().get("/oauth/token").await;
+    oauth_error(&reply, 405, "invalid_request");
     assert_eq!(reply.header("allow"), "POST");
+    oauth_error(&party.form("/oauth/token?client_secret=x", &grant).await, 400, "invalid_request");
+    let latin = app.stranger().request(reqwest::Method::POST, "/oauth/token").body("grant_type=client_credentials");
+    let latin = latin.header("content-type", "application/x-www-form-urlencoded; charset=latin1");
+    oauth_error(&Reply::of(latin).await, 415, "invalid_request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,6 +135,9 @@ async fn what_is_no_token_is_refused_with_a_challenge() {
         let request = stranger.request(reqwest::Method::GET, LIST).header("authorization", header);
         Reply::of(request).await.refused(401, "UNAUTHORIZED");
     }
+    // Two of them: a proxy may believe the other one.
+    let twice = party.request(reqwest::Method::GET, LIST).header("authorization", "Bearer other");
+    Reply::of(twice).await.refused(401, "UNAUTHORIZED");
     let request = stranger.request(reqwest::Method::GET, LIST).header("authorization", format!("bEARER {token}"));
     Reply::of(request).await.ok();
 }

@@ -92,6 +92,32 @@ async fn a_graphql_operation_costs_by_its_complexity() {
     party.graphql("{ __typename }", json!({})).await.ok();
 }
 
+/// An empty window is no reason to admit what is more than the whole of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_never_fit_is_refused_at_once() {
+    let app = TestApp::new().await;
+    let small = RateLimits { hour: 1000, minute: 3 };
+    let party = app.party_with(app.organization("A").await, Scope::ALL, small).await;
+    let query = "{ customers(first: 100) { nodes { id vendor email } } }";
+    let reply = party.graphql(query, json!({})).await.expect(400);
+    assert_eq!(reply["errors"][0]["extensions"]["code"], json!("INVALID_PARAMS"));
+    let none = RateLimits { hour: 0, minute: 0 };
+    let key = Key::Application(party.application.application.id);
+    Limiter::default().take(key, none, 1, app.clock.now()).expect_err("nothing is admitted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_for_everybody_are_limited_by_address_and_health_is_not() {
+    let mut options = listen_options();
+    options.address_limit = 20;
+    let app = TestApp::with(options).await;
+    for _ in 0..20 {
+        app.stranger().get("/schema.graphql").await;
+    }
+    app.stranger().get("/openapi.json").await.refused(429, "RATE_LIMITED");
+    assert_eq!(app.stranger().get("/readyz").await.status, 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_without_a_token_are_limited_by_address() {
     let mut options = listen_options();

@@ -66,6 +66,27 @@ async fn a_body_must_arrive_in_time_and_in_size() {
     }
 }
 
+/// A client that asks for much and reads nothing does not keep its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_nobody_reads_is_given_up() {
+    let mut options = listen_options();
+    options.write_timeout = 1;
+    let app = TestApp::with(options).await;
+    let mut deaf = raw(&app).await;
+    let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n".repeat(60);
+    deaf.write_all(&request).await.expect("written");
+    let started = Instant::now();
+    let open = || app.app.services.metrics.connections.get();
+    while open() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(started.elapsed() < Duration::from_secs(5), "the connection is accepted");
+    }
+    while open() > 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(started.elapsed() < Duration::from_secs(20), "the connection is closed");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_has_a_bounded_number_of_connections() {
     let mut options = listen_options();

@@ -239,6 +239,7 @@ fn responses() -> Value {
             400 => Some(("grant_type is required", "invalid_request")),
             401 => Some(("Invalid client credentials", "invalid_client")),
             429 | 500 | 503 => Some((message, "temporarily_unavailable")),
+            405 | 408 | 413 | 415 => Some((message, "invalid_request")),
             _ => None,
         };
         let (schema, example) = match oauth {

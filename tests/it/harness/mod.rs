@@ -51,6 +51,7 @@ pub fn listen_options() -> ListenOptions {
         max_connections_per_address: 4_000,
         header_timeout: 15,
         body_timeout: 15,
+        write_timeout: 15,
         event_retention_days: 30,
         log: mercato::config::LogForm::Text,
     }
