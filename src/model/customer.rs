@@ -92,6 +92,14 @@ pub const fn account_field(vendor: Vendor) -> &'static str {
     }
 }
 
+/// `cloudAccountId` and `tenantId` of a customer: the vendor's own holds the identifier, the other is null.
+pub fn account_fields(vendor: Vendor, account: String) -> (Option<String>, Option<String>) {
+    match vendor {
+        Vendor::CloudA => (Some(account), None),
+        Vendor::CloudB => (None, Some(account)),
+    }
+}
+
 impl NewCustomer {
     pub fn from_json(body: Result<Value, String>) -> Self {
         let mut fields = Fields::read(body);
@@ -154,10 +162,7 @@ fn check_account(problems: &mut Problems, field: &str, account: Option<String>, 
 
 impl ValidCustomer {
     pub fn into_customer(self, id: CustomerId, organization_id: OrganizationId) -> CustomerDetail {
-        let (cloud_account_id, tenant_id) = match self.vendor {
-            Vendor::CloudA => (Some(self.account), None),
-            Vendor::CloudB => (None, Some(self.account)),
-        };
+        let (cloud_account_id, tenant_id) = account_fields(self.vendor, self.account);
         let customer = Customer {
             id,
             organization_id,

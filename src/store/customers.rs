@@ -9,7 +9,7 @@ use super::cache::current;
 use super::write::{Block, Plan, UNMOVED};
 use super::{Tenant, own_key, vars};
 use crate::error::{Error, Result};
-use crate::model::customer::{Customer, CustomerDetail, CustomerStatus};
+use crate::model::customer::{Customer, CustomerDetail, CustomerStatus, account_fields};
 use crate::model::entitlement::{EntitlementStatus, EntitlementSummary};
 use crate::model::event::NewEvent;
 use crate::model::id::{CustomerId, EntitlementId, OrganizationId};
@@ -63,10 +63,7 @@ impl Row {
     fn into_model(self, organization_id: OrganizationId) -> Result<Customer> {
         let id =
             CustomerId::from_key(own_key(&self.id)?).ok_or_else(|| Error::internal("a customer's key is broken"))?;
-        let (cloud_account_id, tenant_id) = match self.vendor {
-            Vendor::CloudA => (Some(self.account), None),
-            Vendor::CloudB => (None, Some(self.account)),
-        };
+        let (cloud_account_id, tenant_id) = account_fields(self.vendor, self.account);
         Ok(Customer {
             id,
             organization_id,
