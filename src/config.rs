@@ -92,10 +92,10 @@ pub struct ListenOptions {
     /// Where to serve /oauth, if not at the same address
     #[arg(long, env = "MERCATO_AUTH_LISTEN")]
     pub auth_listen: Option<SocketAddr>,
-    /// The address that clients use, if not the one listened at: https://api.example.com
+    /// The address that clients use, if not the one listened at, such as `https://api.example.com`
     #[arg(long, env = "MERCATO_BASE_URL")]
     pub base_url: Option<String>,
-    /// The address that clients use for /oauth: https://auth.example.com
+    /// The address that clients use for /oauth, such as `https://auth.example.com`
     #[arg(long, env = "MERCATO_AUTH_URL")]
     pub auth_url: Option<String>,
     /// Once requests are answered, write the addresses (and the demo's credentials) to this JSON file
@@ -150,7 +150,7 @@ pub struct DemoOptions {
     #[arg(long, env = "MERCATO_DEMO_DATA", default_value = "./demo-data")]
     pub data: PathBuf,
     /// Customers to make on the first run
-    #[arg(long, default_value_t = 240)]
+    #[arg(long, env = "MERCATO_DEMO_CUSTOMERS", default_value_t = 240)]
     pub customers: usize,
     #[command(flatten)]
     pub listen: ListenOptions,
@@ -259,28 +259,33 @@ fn read_file() -> Result<toml::Table, String> {
     }
 }
 
-/// Makes the file's settings the defaults of every subcommand that knows them; a key that none knows is refused.
+/// Makes the file's settings the defaults of every command that knows them; a key that none knows is refused.
 fn with_defaults(mut root: clap::Command, settings: &toml::Table) -> Result<clap::Command, String> {
-    let names: Vec<String> = root.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     for (key, value) in settings {
-        let id = key.replace('-', "_");
-        let text = plain(key, value)?;
-        let mut known = false;
-        for name in &names {
-            root = root.mut_subcommand(name, |command| {
-                if !command.get_arguments().any(|argument| argument.get_id() == id.as_str()) {
-                    return command;
-                }
-                known = true;
-                let text = text.clone();
-                command.mut_arg(&id, |argument| argument.default_value(text))
-            });
-        }
+        let (changed, known) = with_default(root, &key.replace('-', "_"), &plain(key, value)?);
         if !known {
             return Err(format!("{FILE} has the key {key}, which is not a setting"));
         }
+        root = changed;
     }
     Ok(root)
+}
+
+/// Gives a setting its default in a command and in those below it, and tells whether any of them has it.
+fn with_default(mut command: clap::Command, id: &str, text: &str) -> (clap::Command, bool) {
+    let mut known = command.get_arguments().any(|argument| argument.get_id() == id);
+    if known {
+        command = command.mut_arg(id, |argument| argument.default_value(text.to_owned()));
+    }
+    let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, |below| {
+            let (changed, has) = with_default(below, id, text);
+            known |= has;
+            changed
+        });
+    }
+    (command, known)
 }
 
 fn plain(key: &str, value: &toml::Value) -> Result<String, String> {

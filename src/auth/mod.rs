@@ -1,4 +1,4 @@
-//! A header in, a [`Caller`](crate::call::Caller) out: bearer tokens, the client-credentials grant, and the rate limiter.
+//! A header in, a [`Caller`] out: bearer tokens, the client-credentials grant, and the rate limiter.
 
 pub mod credentials;
 pub mod limiter;

@@ -1,5 +1,5 @@
 //! The GraphQL facade: shims. One file per resource for its types, queries and mutations; the transport is in
-//! [`transport`], the guard of cost in [`admission`], the translation of errors in [`errors`].
+//! `transport`, the bounds of a document in `document`, its cost in `admission`, the translation of errors in `errors`.
 
 mod admission;
 mod customers;

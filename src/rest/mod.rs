@@ -1,4 +1,4 @@
-//! The REST facade: shims. The catalogue (`model::operation`) says which routes there are; [`dispatch`] says which
+//! The REST facade: shims. The catalogue (`model::operation`) says which routes there are; `dispatch` says which
 //! resolver answers each; everything around it is the same for all.
 
 mod answer;

@@ -3,7 +3,7 @@
 //! - [`Store`]: the connected database, cheap to clone. Workers and the composition root hold it.
 //! - [`Tenant`]: the store seen from one organization. Resolvers get it from `Call::grant` and from nowhere else.
 //! - [`write::Block`] and [`write::Plan`]: one change as one transaction, with its event and its idempotency row.
-//! - the page query in [`pages`]: newest first by key, forward.
+//! - the page query in `pages`: newest first by key, forward.
 //!
 //! Values are always bound, never formatted in.
 

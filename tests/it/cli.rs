@@ -60,6 +60,7 @@ fn settings_come_from_flags_then_variables_then_the_file() {
     let flag = ["serve", "--database", "flag://x"];
     assert!(sentence(folder.path(), &["serve"], &[]).contains("file://x"));
     assert!(sentence(folder.path(), &["doctor"], &[]).contains("file://x"));
+    assert!(sentence(folder.path(), &["organization", "create", "--name", "A"], &[]).contains("file://x"));
     assert!(sentence(folder.path(), &["serve"], &variable).contains("variable://x"));
     assert!(sentence(folder.path(), &flag, &variable).contains("flag://x"));
     std::fs::write(folder.path().join("mercato.toml"), "databse = \"x\"\n").expect("written");

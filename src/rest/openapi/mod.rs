@@ -1,5 +1,5 @@
 //! The OpenAPI 3.1 document, made from the catalogue: what is the same for all operations (statuses, headers, errors) is
-//! said once here; what an operation takes and gives is in [`schemas`].
+//! said once here; what an operation takes and gives is in `schemas`.
 
 mod schemas;
 
