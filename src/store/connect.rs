@@ -86,7 +86,7 @@ impl Store {
                 error.cause().unwrap_or("unknown reason")
             ))
         };
-        self.run(MAKE, vars! { "value" => fresh }).await.map_err(unreadable)?;
+        self.step(MAKE, vars! { "value" => fresh }).await?;
         let row: Option<SettingRow> =
             self.ask("SELECT * FROM ONLY setting:cursor_key", vars! {}).await.map_err(unreadable)?;
         let key: Option<[u8; 32]> = row.and_then(|row| row.value.to_vec().try_into().ok());
@@ -142,9 +142,11 @@ async fn connect_once(url: &str, target: &Target) -> surrealdb::Result<Surreal<A
     Ok(db)
 }
 
-/// A process that is just leaving, or a server that is just starting.
+/// A process that is just leaving, a server that is just starting, or a process that is starting like us.
 fn is_passing(error: &str) -> bool {
-    error.contains("already locked") || error.contains("Connection refused") || error.contains("no answer")
+    ["already locked", "Connection refused", "no answer", "Transaction conflict"]
+        .iter()
+        .any(|sign| error.contains(sign))
 }
 
 fn explain(url: &str, error: &str) -> String {

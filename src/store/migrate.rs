@@ -47,22 +47,57 @@ const BOOKS: &str = "
     DEFINE FIELD IF NOT EXISTS checksum ON migration TYPE string;
     DEFINE FIELD IF NOT EXISTS state ON migration TYPE string;";
 
+/// How often a step is tried while it collides with another process.
+const MAX_TRIES: u32 = 50;
+
+const MARK: &str = "UPSERT ONLY type::record('migration', $number) CONTENT {
+    number: $number, name: $name, checksum: $checksum, state: $state } RETURN NONE";
+
+fn mark(number: usize, name: &str, text: &str, state: &str) -> Object {
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    vars! { "number" => number, "name" => name, "checksum" => checksum(text), "state" => state }
+}
+
 fn checksum(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 impl Store {
-    /// Applies what is missing; returns how many that were.
+    /// Applies what is missing; returns how many that were. Of several processes that start at once, one applies each
+    /// migration and the others wait for it.
     pub async fn migrate(&self, resume: Resume) -> Result<usize, OpenError> {
         self.refuse_half_restored().await?;
         self.step(BOOKS, vars! {}).await?;
-        let applied = self.settled_rows(resume).await?;
-        self.check_rows(&applied)?;
-        let missing = applied.iter().filter(|row| row.state == "applied").count();
-        for (index, (name, text)) in MIGRATIONS.iter().enumerate().skip(missing) {
-            self.apply(index + 1, name, text).await?;
+        let mut applied = 0;
+        loop {
+            let rows = self.settled_rows(resume).await?;
+            self.check_rows(&rows)?;
+            let done = rows.iter().filter(|row| row.state == "applied").count();
+            let Some((name, text)) = MIGRATIONS.get(done) else { return Ok(applied) };
+            if self.claim(done + 1, name, text, rows.len() > done).await? {
+                self.step(text, vars! {}).await?;
+                self.step(MARK, mark(done + 1, name, text, "applied")).await?;
+                tracing::info!(migration = name, "migration applied");
+                applied += 1;
+            }
         }
-        Ok(MIGRATIONS.len() - missing)
+    }
+
+    /// Marks a migration as being applied by us; false if another process was first. One that was interrupted is ours to
+    /// finish.
+    async fn claim(&self, number: usize, name: &str, text: &str, interrupted: bool) -> Result<bool, OpenError> {
+        const CLAIM: &str = "CREATE ONLY type::record('migration', $number) CONTENT {
+            number: $number, name: $name, checksum: $checksum, state: $state } RETURN NONE";
+        let row = mark(number, name, text, "applying");
+        if interrupted {
+            return self.step(MARK, row).await.map(|()| true);
+        }
+        match self.run(CLAIM, row).await {
+            Ok(()) => Ok(true),
+            Err(Error::Unavailable(_)) => Ok(false),
+            Err(Error::Internal(cause)) if cause.contains("already exists") => Ok(false),
+            Err(error) => Err(self.unusable(&error)),
+        }
     }
 
     pub async fn schema_state(&self) -> Result<SchemaState, OpenError> {
@@ -70,20 +105,6 @@ impl Store {
         let rows = self.migration_rows().await?;
         self.check_rows(&rows)?;
         Ok(SchemaState { applied: rows.iter().filter(|row| row.state == "applied").count(), known: MIGRATIONS.len() })
-    }
-
-    async fn apply(&self, number: usize, name: &str, text: &'static str) -> Result<(), OpenError> {
-        const MARK: &str = "UPSERT ONLY type::record('migration', $number) CONTENT {
-            number: $number, name: $name, checksum: $checksum, state: $state } RETURN NONE";
-        let row = |state: &str| {
-            let number = i64::try_from(number).unwrap_or(i64::MAX);
-            vars! { "number" => number, "name" => name, "checksum" => checksum(text), "state" => state }
-        };
-        self.step(MARK, row("applying")).await?;
-        self.step(text, vars! {}).await?;
-        self.step(MARK, row("applied")).await?;
-        tracing::info!(migration = name, "migration applied");
-        Ok(())
     }
 
     /// The rows, once no other process is at work on them.
@@ -143,8 +164,16 @@ impl Store {
         }
     }
 
-    async fn step(&self, surrealql: &'static str, vars: Object) -> Result<(), OpenError> {
-        self.run(surrealql, vars).await.map_err(|error| self.unusable(&error))
+    /// Runs statements that may run twice, and runs them again where processes that start at once collide.
+    pub(super) async fn step(&self, surrealql: &'static str, vars: Object) -> Result<(), OpenError> {
+        let mut tries = 0;
+        loop {
+            match self.run(surrealql, vars.clone()).await {
+                Err(Error::Unavailable(_)) if tries < MAX_TRIES => tries += 1,
+                result => return result.map_err(|error| self.unusable(&error)),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     pub(super) fn unusable(&self, error: &Error) -> OpenError {
