@@ -19,35 +19,62 @@ impl Form {
         }
     }
 
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Response => "application/graphql-response+json",
+            Self::Json => "application/json",
+        }
+    }
+
     /// The form with the highest weight, in the client's order where weights tie; `None` when it takes neither.
     pub fn accepted(headers: &HeaderMap) -> Option<Self> {
-        let values: Vec<&str> =
-            headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        if values.is_empty() {
+        let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let ranges: Vec<Range> = values.flat_map(|value| value.split(',')).map(Range::read).collect();
+        if ranges.is_empty() {
             return Some(Self::Json);
         }
-        let mut best: Option<(Self, f32)> = None;
-        for range in values.iter().flat_map(|value| value.split(',')) {
-            let (form, weight) = read_range(range)?;
-            if let Some(form) = form
-                && weight > best.map_or(0.0, |(_, weight)| weight)
-            {
-                best = Some((form, weight));
-            }
+        let (json, response) = (Self::Json.wanted(&ranges), Self::Response.wanted(&ranges));
+        match (json, response) {
+            (Some(json), Some(response)) if response > json => Some(Self::Response),
+            (Some(_), _) => Some(Self::Json),
+            (None, Some(_)) => Some(Self::Response),
+            (None, None) => None,
         }
-        best.map(|(form, _)| form)
+    }
+
+    /// How much this form is wanted: its weight, then how early it comes. The most specific range decides (RFC 9110
+    /// §12.5.1).
+    fn wanted(self, ranges: &[Range]) -> Option<(u32, usize)> {
+        let specificity = |range: &Range| match range.kind.as_str() {
+            kind if kind == self.media_type() => 3,
+            "application/*" => 2,
+            "*/*" => 1,
+            _ => 0,
+        };
+        let matching = ranges.iter().enumerate().filter(|(_, range)| specificity(range) > 0);
+        let (index, range) = matching.max_by_key(|(_, range)| specificity(range))?;
+        (range.weight > 0).then_some((range.weight, ranges.len() - index))
     }
 }
 
-/// One media range and its weight; the form is none when the range is of no use to us.
-fn read_range(range: &str) -> Option<(Option<Form>, f32)> {
-    let mut parts = range.split(';').map(str::trim);
-    let kind = parts.next()?.to_ascii_lowercase();
-    let weight = parts.find_map(|parameter| parameter.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
-    let form = match kind.as_str() {
-        "application/graphql-response+json" => Some(Form::Response),
-        "application/json" | "application/*" | "*/*" => Some(Form::Json),
-        _ => None,
-    };
-    Some((form, weight))
+/// One media range, and its weight in thousandths.
+struct Range {
+    kind: String,
+    weight: u32,
+}
+
+impl Range {
+    fn read(text: &str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|parameter| parameter.strip_prefix("q=")).map_or(1000, thousandths);
+        Self { kind, weight }
+    }
+}
+
+/// `1`, `0.5`, `0.123`; what is none of these counts as refused.
+fn thousandths(weight: &str) -> u32 {
+    let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
+    let number = format!("{whole}{fraction:0<3}");
+    if fraction.len() > 3 { 0 } else { number.parse().unwrap_or(0).min(1000) }
 }

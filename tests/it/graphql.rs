@@ -28,13 +28,18 @@ async fn the_form_is_what_the_client_accepts() {
         ("*/*", JSON),
         ("text/html, application/graphql-response+json;q=0.9, application/json;q=0.5", RESPONSE),
         ("application/json, application/graphql-response+json", JSON),
+        ("application/graphql-response+json, application/json", RESPONSE),
+        ("application/json;q=0, */*", RESPONSE),
+        ("application/*;q=0.2, application/json;q=0.1", RESPONSE),
     ] {
         let reply = post(&party, accept, &query).await;
         reply.ok();
         assert!(reply.header("content-type").starts_with(kind), "{accept}: {}", reply.header("content-type"));
         assert_eq!(reply.header("x-ratelimit-limit"), "1000000000");
     }
-    assert_eq!(post(&party, "text/html", &query).await.status, 406);
+    for accept in ["text/html", "*/*;q=0", "application/json;q=0.0"] {
+        assert_eq!(post(&party, accept, &query).await.status, 406, "{accept}");
+    }
 }
 
 /// Request errors have no `data`; their status depends on the form. Errors of fields have `data` and are 200.
