@@ -73,6 +73,15 @@ impl<T> Plan<T> {
     }
 }
 
+/// The idempotency key of one write, and the row that remembers what it led to.
+#[derive(Clone, Copy)]
+struct Key<'a> {
+    once: &'a Once,
+    row: &'a RecordId,
+    /// The row is there but past its time: it goes in the same transaction.
+    stale: bool,
+}
+
 const EVENT: &str = "
     LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
     CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
@@ -102,47 +111,42 @@ impl Tenant {
     {
         let row = once.next_row();
         let _running = self.store.0.running.begin(row.clone())?;
-        match self.store.recall(&row, once).await? {
+        let stale = match self.store.recall(&row, once).await? {
             Memory::Known(Outcome::Done(answer)) => return Ok(answer),
             Memory::Known(Outcome::Refused(refusal)) => return Err(Error::Refused(refusal)),
-            Memory::Stale | Memory::Nothing => {}
-        }
-        match self.attempt(Some((once, &row)), plan).await {
-            Err(Error::Refused(refusal)) => self.remember_refusal(once, &row, refusal).await,
+            Memory::Stale => true,
+            Memory::Nothing => false,
+        };
+        let key = Key { once, row: &row, stale };
+        match self.attempt(Some(key), plan).await {
+            Err(Error::Refused(refusal)) => self.remember_refusal(key, refusal).await,
             result => result,
         }
     }
 
     /// Keeps a refusal under its key, unless another process has an outcome there already: then that one counts, and it
     /// may well be the very change that made us refuse.
-    async fn remember_refusal<T: Serialize + DeserializeOwned>(
-        &self,
-        once: &Once,
-        row: &RecordId,
-        refusal: Refusal,
-    ) -> Result<T> {
-        let remember = self.remembering(once, row, &Outcome::<T>::Refused(refusal.clone()))?;
+    async fn remember_refusal<T: Serialize + DeserializeOwned>(&self, key: Key<'_>, refusal: Refusal) -> Result<T> {
+        let remember = self.remembering(key, &Outcome::<T>::Refused(refusal.clone()))?;
         match self.commit(remember).await {
             Ok(()) => Err(Error::Refused(refusal)),
             Err(WriteFailure::Final(error)) => Err(error),
-            Err(WriteFailure::AlreadyDone | WriteFailure::Conflict) => self.answer_of_other(Some((once, row))).await,
+            Err(WriteFailure::AlreadyDone | WriteFailure::Conflict) => self.answer_of_other(Some(key)).await,
         }
     }
 
     /// The statements that keep an outcome. They fail where one is kept already that is not past its time.
-    fn remembering<T: Serialize>(&self, once: &Once, row: &RecordId, outcome: &Outcome<T>) -> Result<Block> {
-        const REMEMBER: &str = "
-            IF $once.at <= $stale { DELETE $once };
-            CREATE ONLY $once CONTENT $memory RETURN NONE;";
-        let vars = vars! {
-            "once" => row.clone(),
-            "stale" => self.clock().now().plus(-RETENTION),
-            "memory" => self.store.memory(once, outcome)?,
-        };
-        Ok(Block::default().then(REMEMBER, vars))
+    fn remembering<T: Serialize>(&self, key: Key<'_>, outcome: &Outcome<T>) -> Result<Block> {
+        let mut block = Block::default();
+        if key.stale {
+            let limit = vars! { "stale" => self.clock().now().plus(-RETENTION) };
+            block = block.then("IF $once.at <= $stale { DELETE $once };", limit);
+        }
+        let vars = vars! { "once" => key.row.clone(), "memory" => self.store.memory(key.once, outcome)? };
+        Ok(block.then("CREATE ONLY $once CONTENT $memory RETURN NONE;", vars))
     }
 
-    async fn attempt<T, P, F>(&self, once: Option<(&Once, &RecordId)>, plan: &P) -> Result<T>
+    async fn attempt<T, P, F>(&self, key: Option<Key<'_>>, plan: &P) -> Result<T>
     where
         T: Serialize + DeserializeOwned,
         P: Fn() -> F,
@@ -152,14 +156,14 @@ impl Tenant {
         let mut pause = FIRST_PAUSE;
         for _ in 0..MAX_ATTEMPTS {
             let planned = plan().await?;
-            let block = self.complete(planned.block, planned.event.as_ref(), once, &planned.answer)?;
+            let block = self.complete(planned.block, planned.event.as_ref(), key, &planned.answer)?;
             if block.is_empty() {
                 return Ok(planned.answer);
             }
             match self.commit(block).await {
                 Ok(()) => return Ok(planned.answer),
                 Err(WriteFailure::Final(error)) => return Err(error),
-                Err(WriteFailure::AlreadyDone) => return self.answer_of_other(once).await,
+                Err(WriteFailure::AlreadyDone) => return self.answer_of_other(key).await,
                 Err(WriteFailure::Conflict) => {
                     tokio::time::sleep(pause.mul_f64(0.5 + self.clock().fraction())).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -170,11 +174,11 @@ impl Tenant {
     }
 
     /// Another process finished the same request first: its outcome is ours.
-    async fn answer_of_other<T: DeserializeOwned>(&self, once: Option<(&Once, &RecordId)>) -> Result<T> {
-        let Some((once, row)) = once else {
+    async fn answer_of_other<T: DeserializeOwned>(&self, key: Option<Key<'_>>) -> Result<T> {
+        let Some(key) = key else {
             return Err(Error::internal("an idempotency row collided in a request without a key"));
         };
-        match self.store.recall(row, once).await? {
+        match self.store.recall(key.row, key.once).await? {
             Memory::Known(Outcome::Done(answer)) => Ok(answer),
             Memory::Known(Outcome::Refused(refusal)) => Err(Error::Refused(refusal)),
             Memory::Stale | Memory::Nothing => Err(Error::KeyInFlight),
@@ -186,12 +190,12 @@ impl Tenant {
         &self,
         planned: Block,
         event: Option<&NewEvent>,
-        once: Option<(&Once, &RecordId)>,
+        key: Option<Key<'_>>,
         answer: &T,
     ) -> Result<Block> {
         // First of all, so that a twin in another process fails here and not on what the first one changed.
-        let mut block = match once {
-            Some((once, row)) => self.remembering(once, row, &Outcome::Done(answer))?,
+        let mut block = match key {
+            Some(key) => self.remembering(key, &Outcome::Done(answer))?,
             None => Block::default(),
         };
         block = block.then_block(planned);
