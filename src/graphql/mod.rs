@@ -49,6 +49,8 @@ pub mod limits {
     pub const COMPLEXITY: usize = 5_000;
     pub const ALIASES: usize = 30;
     pub const FRAGMENTS: usize = 100;
+    /// Errors that an answer lists.
+    pub const ERRORS: usize = 100;
     /// On one field.
     pub const DIRECTIVES: usize = 10;
 }

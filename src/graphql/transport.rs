@@ -12,10 +12,10 @@ use http::{HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Graph;
 use super::document::{check, check_source};
 use super::errors;
 use super::negotiate::Form;
+use super::{Graph, limits};
 use crate::auth::meter::Meter;
 use crate::call::{Call, Caller};
 use crate::error::Error;
@@ -206,7 +206,8 @@ fn render(form: Form, response: &GraphResponse) -> Response {
         (false, Form::Json) => own_status.unwrap_or(StatusCode::OK),
         (false, Form::Response) => own_status.unwrap_or(StatusCode::BAD_REQUEST),
     };
-    let body = Body { data: ran.then_some(&response.data), errors: &response.errors };
+    let listed = response.errors.len().min(limits::ERRORS);
+    let body = Body { data: ran.then_some(&response.data), errors: &response.errors[..listed] };
     let mut answer = match serde_json::to_string(&body) {
         Ok(text) => json_response(form, status, text),
         Err(error) => return refuse(form, &Error::internal(error).into()),

@@ -155,6 +155,10 @@ async fn documents_are_bounded() {
         let body = post(&party, RESPONSE, &json!({ "query": document })).await.expect(400);
         assert!(body.get("data").is_none(), "{body}");
     }
+    let unused = (0..3000).map(|n| format!("$v{n}: Int")).collect::<Vec<_>>().join(" ");
+    let body =
+        post(&party, RESPONSE, &json!({ "query": format!("query ({unused}) {{ __typename }}") })).await.expect(400);
+    assert_eq!(body["errors"].as_array().map(Vec::len), Some(100));
     // Brackets in strings and comments are text.
     let text = format!(
         "{{ a: customer(id: \"{0}\") {{ id }} b: customer(id: \"\"\"{0} \\\"\"\" {0}\"\"\") {{ id }} }} # {0}",
