@@ -19,6 +19,7 @@ use crate::http::server::{Limits, serve, stopped};
 use crate::http::trace::trace;
 use crate::http::{HttpSettings, Services};
 use crate::model::application::RateLimits;
+use crate::resolvers::clockwork;
 use crate::rest::Side;
 use crate::store::{OpenError, Store};
 use crate::{graphql, rest};
@@ -27,6 +28,8 @@ use crate::{graphql, rest};
 const SHARING_INTERVAL: Duration = Duration::from_millis(500);
 /// How often expired rows are forgotten.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
+/// How often the clock looks for what is due.
+const CLOCKWORK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A running service.
 pub struct App {
@@ -114,6 +117,11 @@ impl App {
         self.every(SHARING_INTERVAL, move || {
             let sharing = Arc::clone(&sharing);
             async move { report("sharing rate windows", sharing.exchange().await.map(drop)) }
+        });
+        let store = self.services.store.clone();
+        self.every(CLOCKWORK_INTERVAL, move || {
+            let store = store.clone();
+            async move { report("the clock's work", clockwork::run(&store).await.map(drop)) }
         });
         let (store, retention) = (self.services.store.clone(), self.event_retention);
         self.every(SWEEP_INTERVAL, move || {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::model::application::RateLimits;
+use crate::model::filter::Order;
 use crate::model::id::{ApplicationId, OrganizationId};
 use crate::model::operation::Access;
 use crate::model::page::{CursorScope, ListName};
@@ -115,8 +116,8 @@ impl Call {
     }
 
     /// What makes the cursors of one of the caller's lists.
-    pub fn cursor_scope(&self, list: ListName) -> CursorScope<'_> {
-        CursorScope { key: self.store.cursor_key(), organization: self.caller.organization(), list }
+    pub fn cursor_scope(&self, list: ListName, order: Order) -> CursorScope<'_> {
+        CursorScope { key: self.store.cursor_key(), organization: self.caller.organization(), list, order }
     }
 
     /// Whether an answer of this request was given before, under its idempotency key.

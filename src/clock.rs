@@ -1,9 +1,10 @@
-//! Time and chance, as arguments: [`Clock::system`] for the service, [`Clock::manual`] for tests and rehearsals.
+//! Time and chance, as arguments: [`Clock::system`] for the service, [`Clock::manual`] for tests, [`Clock::rehearsal`]
+//! for a history that is made before the service goes live.
 //!
 //! Ids are minted here too, because an id *is* a moment and some chance (a ULID): `created_at` of a record is the moment
 //! in its id, so that "newest first" and the order of the keys are the same thing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::TryRng;
@@ -30,6 +31,11 @@ enum Source {
         now: AtomicU64,
         draws: AtomicU64,
     },
+    /// Stands at `now` until it is live; from then on that is only the moment it never falls behind.
+    Rehearsal {
+        now: AtomicU64,
+        live: AtomicBool,
+    },
 }
 
 impl Clock {
@@ -42,30 +48,51 @@ impl Clock {
         Self::from_source(Source::Manual { now: AtomicU64::new(MANUAL_START.unsigned_abs()), draws: AtomicU64::new(0) })
     }
 
+    /// A clock that stands at `start` and moves only by [`Clock::advance`], until [`Clock::go_live`] makes it the
+    /// system's. Its chance is real from the beginning: secrets are made with it.
+    pub fn rehearsal(start: Timestamp) -> Self {
+        let now = AtomicU64::new(start.as_millis().unsigned_abs());
+        Self::from_source(Source::Rehearsal { now, live: AtomicBool::new(false) })
+    }
+
     fn from_source(source: Source) -> Self {
         Self(Arc::new(Inner { source, last_minted: Mutex::new(Ulid::nil()) }))
     }
 
     pub fn now(&self) -> Timestamp {
-        match &self.0.source {
-            Source::System => {
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "this is the one place that asks the machine for the time"
-                )]
-                let now = std::time::SystemTime::now();
-                Timestamp::from_system(now)
-            }
-            Source::Manual { now, .. } => Timestamp::from_millis(now.load(Ordering::SeqCst).cast_signed()),
+        match (self.standing(), &self.0.source) {
+            (Some(now), _) => read(now),
+            // A rehearsal may have gone past the present: time waits there, it never steps back.
+            (None, Source::Rehearsal { now, .. }) => system_now().max(read(now)),
+            (None, _) => system_now(),
         }
     }
 
-    /// Moves a manual clock forward. A system clock moves by itself, so the call is a defect there.
+    /// Whether this is a rehearsal that has not gone live.
+    pub fn is_rehearsing(&self) -> bool {
+        matches!(self.0.source, Source::Rehearsal { .. }) && self.standing().is_some()
+    }
+
+    /// Ends a rehearsal: the clock is the system's from now on. Any other clock stays what it is.
+    pub fn go_live(&self) {
+        if let Source::Rehearsal { live, .. } = &self.0.source {
+            live.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Moves a manual or rehearsing clock forward. Any other clock moves by itself, so the call is a defect there.
     pub fn advance(&self, by: chrono::TimeDelta) {
+        let now = self.standing().unwrap_or_else(|| unreachable!("only a standing clock can be advanced"));
+        now.fetch_add(by.num_milliseconds().unsigned_abs(), Ordering::SeqCst);
+    }
+
+    /// Where the clock stands, if it does not move by itself.
+    fn standing(&self) -> Option<&AtomicU64> {
         match &self.0.source {
-            Source::Manual { now, .. } => now.fetch_add(by.num_milliseconds().unsigned_abs(), Ordering::SeqCst),
-            Source::System => unreachable!("only a manual clock can be advanced"),
-        };
+            Source::Manual { now, .. } => Some(now),
+            Source::Rehearsal { now, live } => (!live.load(Ordering::SeqCst)).then_some(now),
+            Source::System => None,
+        }
     }
 
     /// A fresh ULID. Within one clock they only grow, also inside a millisecond and when the machine's time steps back.
@@ -80,7 +107,7 @@ impl Clock {
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0.source {
-            Source::System => {
+            Source::System | Source::Rehearsal { .. } => {
                 rand::rngs::SysRng.try_fill_bytes(&mut bytes).expect("the operating system gives random bytes");
             }
             Source::Manual { draws, .. } => {
@@ -99,4 +126,14 @@ impl Clock {
     pub fn fraction(&self) -> f64 {
         f64::from(u32::from_be_bytes(self.random::<4>())) / (f64::from(u32::MAX) + 1.0)
     }
+}
+
+fn read(now: &AtomicU64) -> Timestamp {
+    Timestamp::from_millis(now.load(Ordering::SeqCst).cast_signed())
+}
+
+fn system_now() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the machine for the time")]
+    let now = std::time::SystemTime::now();
+    Timestamp::from_system(now)
 }

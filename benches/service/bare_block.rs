@@ -2,105 +2,130 @@
 //! it. Its values are made before the clock runs.
 
 use mercato::clock::Clock;
-use mercato::model::customer::CustomerDetail;
 use mercato::model::event::{EventKind, NewEvent};
-use mercato::model::id::{CustomerId, EventId, OrganizationId};
+use mercato::model::id::{EventId, OrganizationId};
+use mercato::model::vendor::Vendor;
+use serde::Serialize;
 use surrealdb::Surreal;
 use surrealdb::engine::any::Any;
-use surrealdb::types::{Array, Bytes, Object, RecordId, SurrealValue, Value};
+use surrealdb::types::{Bytes, Object, SurrealValue, Value};
+use ulid::Ulid;
 
-use crate::place::{Place, object};
-use crate::writes::{new_customer, new_key};
+use crate::place::Place;
+use crate::rows::{object, organization, own, record, word_rows};
+use crate::writes::{Subject, new_key, prepare};
 
-/// From `src/store/customers.rs` and `src/store/write.rs`.
-const BLOCK: &str = "{ CREATE ONLY $record CONTENT $content RETURN NONE;
-    LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
-    CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
-        kind: $event_kind, vendor: $event_vendor, at: $event_at,
-        envelope: string::concat($event_head, <string> $sequence, $event_tail)
-    } RETURN NONE;CREATE ONLY $once CONTENT $memory RETURN NONE; }";
+/// From `src/store/write.rs`, which puts them before and after the record's own statements.
+const ONCE: &str = "CREATE ONLY $once CONTENT $memory RETURN NONE;";
+const UNSEEN: &str = "IF $organization.sequence != $seen { THROW 'moved' };";
+const EVENTS: &str = "
+    FOR $news IN $events {
+        LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
+        CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
+            kind: $news.kind, vendor: $news.vendor, at: $news.at,
+            envelope: string::concat($news.head, <string> $sequence, $news.tail)
+        } RETURN NONE;
+    };";
+/// From `src/store/lists.rs`.
+const WORDS: &str = "INSERT INTO word $fresh_words RETURN NONE;";
 
-pub struct Bare {
+/// The engine with what the creations need in it.
+pub struct Bare<S> {
     db: Surreal<Any>,
     _place: Place,
-    pub organizations: Vec<OrganizationId>,
+    pub subjects: Vec<S>,
 }
 
-impl Bare {
+impl<S: Subject> Bare<S> {
     pub async fn open(organizations: usize) -> Self {
         let place = Place::new();
         let store = place.store().await;
-        let organizations = crate::writes::make_organizations(&store, organizations).await;
+        let subjects = prepare(&store, organizations).await;
         drop(store);
-        Self { db: place.raw().await, _place: place, organizations }
+        Self { db: place.raw().await, _place: place, subjects }
+    }
+
+    /// The number of an organization's last event.
+    pub async fn last_event(&self, id: OrganizationId) -> i64 {
+        const LAST: &str = "SELECT VALUE sequence FROM ONLY $organization";
+        let asked = self.db.query(LAST).bind(object([("organization", organization(id).into_value())])).await;
+        let last: Option<i64> = asked.expect("the query is valid").take(0).expect("the organization can be read");
+        last.expect("the organization is there")
     }
 
     /// A writer: commits one block after the other.
-    pub fn writer(&self, blocks: Vec<Object>) -> impl Future<Output = ()> + Send + 'static {
+    pub fn writer(&self, blocks: Vec<Block>) -> impl Future<Output = ()> + Send + use<S> + 'static {
         let db = self.db.clone();
         async move {
-            for values in blocks {
-                let mut response = db.query(BLOCK).bind(values).await.expect("the block is valid");
+            for Block { text, values } in blocks {
+                let mut response = db.query(text).bind(values).await.expect("the block is valid");
                 response.take::<Value>(0).expect("nobody else writes to this organization");
             }
         }
     }
 }
 
-/// The values of one block.
-pub fn values(organization: OrganizationId, clock: &Clock) -> Object {
-    let valid = new_customer(clock).check().expect("the bench's customers break no rule");
-    let account = valid.account.clone();
-    let detail = valid.into_customer(CustomerId(clock.mint()), organization);
-    let (head, tail) = event(&detail, clock).halves();
-    let customer = &detail.customer;
-    let content = object([
-        ("organization", organization.to_string().into_value()),
-        ("vendor", customer.vendor.into_value()),
-        ("account", account.into_value()),
-        ("email", customer.email.clone().into_value()),
-        ("company_name", customer.company_name.clone().into_value()),
-        ("status", customer.status.into_value()),
-        ("updated_at", customer.updated_at.into_value()),
-        ("revision", 1_i64.into_value()),
-    ]);
-    let key = vec!["operator".into_value(), new_key(clock).into_value(), 0_i64.into_value()];
-    object([
-        ("record", record(organization, customer.id)),
-        ("content", Value::Object(content)),
-        ("organization", RecordId::new("organization", organization.to_string()).into_value()),
-        ("event_org", organization.to_string().into_value()),
-        ("event_kind", EventKind::CustomerCreated.as_str().into_value()),
-        ("event_vendor", customer.vendor.into_value()),
-        ("event_at", customer.created_at.into_value()),
-        ("event_head", head.into_value()),
-        ("event_tail", tail.into_value()),
-        ("once", RecordId::new("idempotency", Array::from(key)).into_value()),
-        ("memory", Value::Object(memory(&detail, clock))),
-    ])
+/// Statements of one transaction, and their values.
+pub struct Block {
+    text: String,
+    values: Object,
 }
 
-fn record(organization: OrganizationId, id: CustomerId) -> Value {
-    let key = vec![organization.to_string().into_value(), id.key().into_value()];
-    RecordId::new("customer", Array::from(key)).into_value()
+/// A new record and what is told of it.
+pub struct Creation<'a, T> {
+    pub table: &'static str,
+    /// Its own statement: `$record` is its id, `$content` its columns.
+    pub save: &'static str,
+    pub organization: OrganizationId,
+    pub id: Ulid,
+    pub content: Object,
+    pub words: Vec<String>,
+    /// The organization's last event, if the store's plan would be guarded by it.
+    pub seen: Option<i64>,
+    pub kind: EventKind,
+    pub vendor: Vendor,
+    /// The single-object form: in the event, and remembered under the idempotency key.
+    pub form: &'a T,
 }
 
-fn event(detail: &CustomerDetail, clock: &Clock) -> NewEvent {
-    NewEvent {
-        id: EventId(clock.mint()),
-        kind: EventKind::CustomerCreated,
-        organization_id: detail.customer.organization_id,
-        vendor: detail.customer.vendor,
-        data: serde_json::value::to_raw_value(&detail).expect("a customer is plain data"),
-        changes: None,
+impl<T: Serialize> Creation<'_, T> {
+    pub fn block(self, clock: &Clock) -> Block {
+        let guard = if self.seen.is_some() { UNSEEN } else { "" };
+        let key = ["operator".into_value(), new_key(clock).into_value(), 0_i64.into_value()];
+        let words = word_rows(self.table, self.organization, self.id, &self.words);
+        let values = object([
+            ("once", record("idempotency", key).into_value()),
+            ("memory", memory(self.form, clock).into_value()),
+            ("organization", organization(self.organization).into_value()),
+            ("seen", self.seen.into_value()),
+            ("record", own(self.table, self.organization, self.id).into_value()),
+            ("events", vec![self.news(clock)].into_value()),
+            ("content", self.content.into_value()),
+            ("fresh_words", words.into_value()),
+            ("event_org", self.organization.to_string().into_value()),
+        ]);
+        Block { text: format!("{{ {ONCE}{guard}{}{WORDS}{EVENTS} }}", self.save), values }
+    }
+
+    fn news(&self, clock: &Clock) -> Object {
+        let (id, of) = (EventId(clock.mint()), (self.organization, self.vendor));
+        let event = NewEvent::about(self.kind, id, of, self.form, None).expect("records are plain data");
+        let (head, tail) = event.halves();
+        object([
+            ("kind", event.kind.as_str().into_value()),
+            ("vendor", event.vendor.into_value()),
+            ("at", event.id.created_at().into_value()),
+            ("head", head.into_value()),
+            ("tail", tail.into_value()),
+        ])
     }
 }
 
 /// What the idempotency row remembers.
-fn memory(detail: &CustomerDetail, clock: &Clock) -> Object {
+fn memory(form: &impl Serialize, clock: &Clock) -> Object {
     object([
         ("request", Bytes::from(clock.random::<32>().to_vec()).into_value()),
-        ("outcome", serde_json::json!({ "done": detail }).to_string().into_value()),
+        ("outcome", serde_json::json!({ "done": form }).to_string().into_value()),
         ("at", clock.now().into_value()),
     ])
 }

@@ -1,30 +1,37 @@
 //! What the service costs, as ratios against floors that are measured in the same run: `cargo bench`.
 //!
 //! `cargo bench --bench service -- pages` runs the sections whose name contains `pages`; `MERCATO_BENCH_SCALE=small`
-//! makes all of it a smoke of a minute, whose numbers mean little. Everything runs on surrealkv in temporary folders.
+//! makes all of it a smoke, whose numbers mean little. Everything runs on surrealkv in temporary folders.
 
 mod bare_block;
 mod client;
+mod contract_fill;
+mod contracts;
+mod creations;
 mod fill;
+mod graph;
 mod pages;
 mod place;
 mod process;
 mod reads;
 mod report;
+mod rows;
 mod scale;
 mod service;
+mod sizes;
 mod writes;
 
 use std::sync::Mutex;
 use std::time::Instant;
 
+use creations::{Customers, Offers};
 use report::Line;
 use scale::Scale;
 
 /// As in `src/main.rs`: the engine recurses deeply.
 const STACK: usize = 10 * 1024 * 1024;
 
-const SECTIONS: [&str; 4] = ["process", "reads", "writes", "pages"];
+const SECTIONS: [&str; 7] = ["process", "reads", "graph", "writes", "offers", "pages", "contracts"];
 
 fn main() {
     log_as_serve_does();
@@ -48,8 +55,12 @@ fn run(section: &str, scale: &Scale) -> Vec<Line> {
         match section {
             "process" => process::measure(scale),
             "reads" => reads::measure(scale).await,
-            "writes" => writes::measure(scale).await,
-            _ => pages::measure(scale).await,
+            "graph" => graph::measure(scale).await,
+            "writes" => writes::measure::<Customers>(scale).await,
+            "offers" => writes::measure::<Offers>(scale).await,
+            "pages" => pages::measure(scale).await,
+            "contracts" => contracts::measure(scale).await,
+            _ => unreachable!("{section} is not a section"),
         }
     })
 }

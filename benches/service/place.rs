@@ -8,10 +8,9 @@ use mercato::store::connect::Target;
 use mercato::store::migrate::Resume;
 use surrealdb::Surreal;
 use surrealdb::engine::any::{self, Any};
-use surrealdb::types::{Object, Value};
 
-/// A dropped handle closes its database a little later, in the background.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A dropped handle closes its database a little later, in the background; a large one has much to put in order.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 pub struct Place(tempfile::TempDir);
 
@@ -30,10 +29,15 @@ impl Place {
 
     /// Opens it as the service does; the first time, that makes the schema.
     pub async fn store(&self) -> Store {
+        self.store_at(Clock::system()).await
+    }
+
+    /// The same with a clock that is told.
+    pub async fn store_at(&self, clock: Clock) -> Store {
         let target = Target { url: self.url(), environment: "production".to_owned(), login: None };
         let began = Instant::now();
         loop {
-            match Store::open(&target, Clock::system(), Resume::Refuse).await {
+            match Store::open(&target, clock.clone(), Resume::Refuse).await {
                 Ok(store) => return store,
                 Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
             }
@@ -55,13 +59,4 @@ impl Place {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
-}
-
-/// Named values, for the engine's own client.
-pub fn object<const N: usize>(fields: [(&str, Value); N]) -> Object {
-    let mut object = Object::new();
-    for (name, value) in fields {
-        object.insert(name.to_owned(), value);
-    }
-    object
 }

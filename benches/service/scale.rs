@@ -7,12 +7,16 @@ pub struct Scale {
     pub rounds: usize,
     /// How long a round of reads lasts.
     pub read_time: Duration,
-    /// Customers that each writer creates in a round.
+    /// Pairs of one GraphQL request and the REST calls for the same data.
+    pub graph_rounds: usize,
+    /// Records that each writer creates in a round.
     pub writes_each: usize,
     /// Customers in the three databases whose pages are read.
     pub page_sizes: [usize; 3],
-    /// Pages read of each kind.
-    pub page_reads: usize,
+    /// Entitlements in the two databases whose contracts are counted and listed.
+    pub contract_sizes: [usize; 2],
+    /// Readings of each kind, where sizes are compared.
+    pub readings: usize,
     /// Starts of the process on each kind of database.
     pub starts: usize,
     /// How long the process idles before its memory is read.
@@ -32,9 +36,11 @@ impl Scale {
         Self {
             rounds: 9,
             read_time: Duration::from_secs(3),
+            graph_rounds: 200,
             writes_each: 100,
             page_sizes: [1_000, 100_000, 1_000_000],
-            page_reads: 400,
+            contract_sizes: [1_000, 1_000_000],
+            readings: 400,
             starts: 5,
             idle: Duration::from_secs(5),
         }
@@ -44,9 +50,11 @@ impl Scale {
         Self {
             rounds: 3,
             read_time: Duration::from_millis(500),
+            graph_rounds: 20,
             writes_each: 10,
             page_sizes: [1_000, 5_000, 20_000],
-            page_reads: 50,
+            contract_sizes: [1_000, 20_000],
+            readings: 50,
             starts: 1,
             idle: Duration::from_secs(1),
         }

@@ -1,4 +1,4 @@
-//! The service in this process, on a real port, with one customer and a token that has no limits.
+//! The service in this process, on a real port, with the sample's customers and a token that has no limits.
 
 use std::net::SocketAddr;
 
@@ -6,11 +6,13 @@ use clap::Parser;
 use mercato::app::{App, Workers};
 use mercato::cli::fill;
 use mercato::config::{Command, CommandLine, ListenOptions};
+use mercato::model::id::OrganizationId;
 
 use crate::place::Place;
 
 pub struct Running {
     pub app: App,
+    pub organization: OrganizationId,
     pub token: String,
     _place: Place,
 }
@@ -23,7 +25,7 @@ impl Running {
         let app = App::start(store, &listen_options(), Workers::Running).await.expect("a free port can be had");
         let client = &credentials.load_client;
         let token = token(&app, &client.application.client_id, &client.client_secret).await;
-        Self { app, token, _place: place }
+        Self { app, organization: credentials.organization, token, _place: place }
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -1,17 +1,14 @@
-//! Creating customers durably, one writer in each of 32 organizations, against the bare block.
+//! Creating records durably, one writer in each of 32 organizations, against the bare block.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use mercato::call::{Call, Caller};
 use mercato::clock::Clock;
-use mercato::model::customer::NewCustomer;
 use mercato::model::id::OrganizationId;
-use mercato::model::vendor::Vendor;
-use mercato::resolvers::customers;
 use mercato::store::{Once, Store};
 
-use crate::bare_block::{self, Bare};
+use crate::bare_block::{Bare, Block};
 use crate::place::Place;
 use crate::report::{Line, Round};
 use crate::scale::Scale;
@@ -19,57 +16,76 @@ use crate::scale::Scale;
 const LEAST: f64 = 0.70;
 const ORGANIZATIONS: usize = 32;
 
-pub async fn measure(scale: &Scale) -> Vec<Line> {
-    let bare = Bare::open(ORGANIZATIONS).await;
+/// What is created, in one organization.
+pub trait Subject: Sized + 'static {
+    const WHAT: &'static str;
+    /// A creation as a facade hands it to the resolver.
+    type Request: Send + 'static;
+
+    /// Makes what the creations in a new organization need.
+    fn prepare(store: &Store, organization: OrganizationId) -> impl Future<Output = Self>;
+    fn organization(&self) -> OrganizationId;
+    fn request(&self, clock: &Clock) -> Self::Request;
+    fn create(call: &Call, request: Self::Request) -> impl Future<Output = ()> + Send;
+    /// The same as the block that the store commits, when `seen` was the organization's last event.
+    fn block(&self, clock: &Clock, seen: i64) -> Block;
+}
+
+pub async fn measure<S: Subject>(scale: &Scale) -> Vec<Line> {
+    let bare = Bare::<S>::open(ORGANIZATIONS).await;
     let place = Place::new();
     let store = place.store().await;
-    let organizations = make_organizations(&store, ORGANIZATIONS).await;
+    let subjects = prepare::<S>(&store, ORGANIZATIONS).await;
     let mut rounds = Vec::new();
     for round in 0..=scale.rounds {
         let floor = bare_rate(&bare, store.clock(), scale.writes_each).await;
-        let ours = our_rate(&store, &organizations, scale.writes_each).await;
+        let ours = our_rate(&store, &subjects, scale.writes_each).await;
         // The first round warms up.
         if round > 0 {
             rounds.push(Round { floor, ours });
         }
     }
-    vec![Line::rate_ratio("creating customers durably, 32 organizations", &rounds, LEAST)]
+    vec![Line::rate_ratio(S::WHAT, &rounds, LEAST)]
 }
 
-pub async fn make_organizations(store: &Store, count: usize) -> Vec<OrganizationId> {
-    let mut made = Vec::new();
-    for number in 0..count {
-        made.push(store.create_organization(&format!("Bench {number}")).await.expect("an organization can be made"));
+pub async fn prepare<S: Subject>(store: &Store, organizations: usize) -> Vec<S> {
+    let mut subjects = Vec::new();
+    for number in 0..organizations {
+        let made = store.create_organization(&format!("Bench {number}")).await.expect("an organization can be made");
+        subjects.push(S::prepare(store, made).await);
     }
-    made
+    subjects
 }
 
-async fn bare_rate(bare: &Bare, clock: &Clock, each: usize) -> f64 {
-    let writers = bare.organizations.iter().map(|organization| {
-        let blocks = (0..each).map(|_| bare_block::values(*organization, clock)).collect();
-        bare.writer(blocks)
+async fn bare_rate<S: Subject>(bare: &Bare<S>, clock: &Clock, each: usize) -> f64 {
+    let mut writers = Vec::new();
+    for subject in &bare.subjects {
+        let last = bare.last_event(subject.organization()).await;
+        let blocks = (last..).take(each).map(|seen| subject.block(clock, seen)).collect();
+        writers.push(bare.writer(blocks));
+    }
+    rate(writers, each).await
+}
+
+async fn our_rate<S: Subject>(store: &Store, subjects: &[S], each: usize) -> f64 {
+    let writers = subjects.iter().map(|subject| {
+        let requests =
+            (0..each).map(|_| (call(store, subject.organization()), subject.request(store.clock()))).collect();
+        write::<S>(requests)
     });
     rate(writers.collect(), each).await
 }
 
-async fn our_rate(store: &Store, organizations: &[OrganizationId], each: usize) -> f64 {
-    let writers = organizations.iter().map(|organization| {
-        let requests = (0..each).map(|_| request(store, *organization)).collect();
-        write(requests)
-    });
-    rate(writers.collect(), each).await
-}
-
-/// A creation as a facade hands it to the resolver.
-fn request(store: &Store, organization: OrganizationId) -> (Call, NewCustomer) {
+/// A call under an idempotency key of its own.
+fn call(store: &Store, organization: OrganizationId) -> Call {
     let caller = Caller::Operator { organization };
     let once = Once::new(caller.name(), new_key(store.clock()), store.clock().random());
-    (Call::new(store.clone(), caller, Some(Arc::new(once))), new_customer(store.clock()))
+    Call::new(store.clone(), caller, Some(Arc::new(once)))
 }
 
-async fn write(requests: Vec<(Call, NewCustomer)>) {
-    for (call, new) in requests {
-        customers::create(&call, new).await.expect("the customer is new and breaks no rule");
+async fn write<S: Subject>(requests: Vec<(Call, S::Request)>) {
+    for (call, request) in requests {
+        S::create(&call, request).await;
     }
 }
 
@@ -79,16 +95,6 @@ async fn rate<W: Future<Output = ()> + Send + 'static>(writers: Vec<W>, each: us
     let began = Instant::now();
     writers.into_iter().collect::<tokio::task::JoinSet<()>>().join_all().await;
     f64::from(count) / began.elapsed().as_secs_f64()
-}
-
-pub fn new_customer(clock: &Clock) -> NewCustomer {
-    NewCustomer {
-        vendor: Some(Vendor::CloudA),
-        company_name: Some("Northwind Analytics Inc".to_owned()),
-        email: Some("procurement@northwind-analytics.example".to_owned()),
-        cloud_account_id: Some(clock.mint().to_string()),
-        ..NewCustomer::default()
-    }
 }
 
 /// An idempotency key that nobody used.

@@ -1,7 +1,8 @@
-//! `demo`: an embedded durable database, a sample organization, and commands to paste.
+//! `demo`: an embedded durable database, a sample organization with a year behind it, and commands to paste.
 
 use serde_json::json;
 
+use super::history;
 use super::sample::{self, Credentials};
 use super::serve::{addresses, start_log, until_told_to_stop, write_ready_file};
 use super::{plainly, sentence};
@@ -19,7 +20,9 @@ pub async fn run(options: DemoOptions) -> Result<(), String> {
         environment: Environment::Demo.as_str().to_owned(),
         login: None,
     };
-    let store = Store::open(&target, Clock::system(), Resume::Refuse).await.map_err(sentence)?;
+    // The sample's year ends now; from then on, and at once where there is a sample already, the clock is the system's.
+    let clock = Clock::rehearsal(Clock::system().now().plus(-history::LENGTH));
+    let store = Store::open(&target, clock, Resume::Refuse).await.map_err(sentence)?;
     let credentials = sample::fill(&store, options.customers, |line| eprintln!("{line}")).await.map_err(plainly)?;
     let app = App::start(store, &options.listen, Workers::Running).await.map_err(sentence)?;
     if let Some(file) = &options.listen.ready_file {

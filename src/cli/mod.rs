@@ -3,6 +3,7 @@
 mod database;
 mod demo;
 mod healthcheck;
+mod history;
 mod records;
 mod sample;
 mod schema;

@@ -23,7 +23,7 @@ pub fn operations_table() -> String {
             let spec = operation.spec();
             let events = spec.events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ");
             let graphql = spec.graphql.unwrap_or("-").to_owned();
-            let route = format!("{} {}", spec.method.as_str(), spec.path);
+            let route = spec.route.map_or("-".to_owned(), |route| format!("{} {}", route.method.as_str(), route.path));
             let events = if events.is_empty() { "-".to_owned() } else { events };
             [spec.name.to_owned(), spec.access.to_string(), route, graphql, events]
         })

@@ -1,20 +1,23 @@
-//! Customers in GraphQL.
+//! Customers over GraphQL.
 
 use std::sync::Arc;
 
-use async_graphql::connection::{Connection, Edge};
-use async_graphql::dataloader::DataLoader;
+use async_graphql::connection::Connection;
 use async_graphql::{Context, ID, InputObject, MaybeUndefined, Object, Result, SimpleObject};
 
 use super::call;
-use super::errors::{UserError, fault, settle};
-use super::loaders::Loaders;
-use crate::error::Error;
+use super::connections::{DateRange, connect, nested_size, order_by, page_size, payload};
+use super::entitlements::{self, Entitlement};
+use super::errors::fault;
+use super::loaders::{EntitlementsOf, MeteringOf, OffersOf, SummariesOf, load};
+use super::metering::{self, MeteringSubmission};
+use super::offers::{self, PrivateOffer};
 use crate::model;
 use crate::model::customer::{CustomerDetail, CustomerPatch, CustomerStatus, NewCustomer};
 use crate::model::entitlement::EntitlementStatus;
+use crate::model::filter::{Filter, ListQuery};
 use crate::model::input::Problems;
-use crate::model::page::{DEFAULT_LIMIT, ListName, MAX_LIMIT, PageRequest};
+use crate::model::page::{ListName, PageRequest};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::customers;
@@ -23,12 +26,12 @@ use crate::resolvers::customers;
 pub struct Customer {
     record: model::customer::Customer,
     /// Known when the record was read in its single form; else loaded with its siblings'.
-    entitlements: Option<Vec<model::entitlement::EntitlementSummary>>,
+    summaries: Option<Vec<model::entitlement::EntitlementSummary>>,
 }
 
 #[Object]
 impl Customer {
-    async fn id(&self) -> ID {
+    pub async fn id(&self) -> ID {
         self.record.id.into()
     }
     async fn organization_id(&self) -> ID {
@@ -60,28 +63,83 @@ impl Customer {
     async fn updated_at(&self) -> Timestamp {
         self.record.updated_at
     }
-    /// Newest first, at most 100.
-    async fn entitlements(&self, ctx: &Context<'_>) -> Option<Result<Vec<EntitlementSummary>>> {
-        let summaries = match &self.entitlements {
+    /// The short forms that REST shows in the single customer; newest first, at most 100.
+    async fn entitlement_summaries(&self, ctx: &Context<'_>) -> Option<Result<Vec<EntitlementSummary>>> {
+        let summaries = match &self.summaries {
             Some(known) => Ok(known.clone()),
-            None => {
-                let loaded = ctx.data_unchecked::<DataLoader<Loaders>>().load_one(self.record.id).await;
-                loaded.map(Option::unwrap_or_default).map_err(|error| fault(Arc::unwrap_or_clone(error)))
-            }
+            None => load(ctx, SummariesOf(self.record.id)).await.map(Option::unwrap_or_default),
         };
         Some(summaries.map(|summaries| summaries.into_iter().map(EntitlementSummary::from).collect()))
+    }
+    /// Newest first, 10 unless told. Needs `read:entitlements`.
+    #[graphql(complexity = "nested_size(first) * child_complexity")]
+    async fn entitlements(
+        &self,
+        ctx: &Context<'_>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Option<Result<Connection<String, Entitlement>>> {
+        let limit = nested_size(first);
+        Some(match (first, after) {
+            (None | Some(1..), None) => {
+                let page = load(ctx, EntitlementsOf { customer: self.record.id, limit }).await;
+                page.map(|page| connect(call(ctx), entitlements::NEWEST, false, page.unwrap_or_default()))
+            }
+            (first, after) => entitlements::page(ctx, first, after, self.children(), None).await,
+        })
+    }
+    /// Newest first, 10 unless told. Needs `read:private-offers`.
+    #[graphql(complexity = "nested_size(first) * child_complexity")]
+    async fn private_offers(
+        &self,
+        ctx: &Context<'_>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Option<Result<Connection<String, PrivateOffer>>> {
+        let limit = nested_size(first);
+        Some(match (first, after) {
+            (None | Some(1..), None) => {
+                let page = load(ctx, OffersOf { customer: self.record.id, limit }).await;
+                page.map(|page| connect(call(ctx), offers::NEWEST, false, page.unwrap_or_default()))
+            }
+            (first, after) => offers::page(ctx, first, after, self.children(), None).await,
+        })
+    }
+    /// Newest first, 10 unless told. Needs `write:metering`.
+    #[graphql(complexity = "nested_size(first) * child_complexity")]
+    async fn metering_submissions(
+        &self,
+        ctx: &Context<'_>,
+        first: Option<i32>,
+        after: Option<String>,
+    ) -> Option<Result<Connection<String, MeteringSubmission>>> {
+        let limit = nested_size(first);
+        Some(match (first, after) {
+            (None | Some(1..), None) => {
+                let page = load(ctx, MeteringOf { customer: self.record.id, limit }).await;
+                page.map(|page| connect(call(ctx), metering::NEWEST, false, page.unwrap_or_default()))
+            }
+            (first, after) => metering::page(ctx, first, after, self.children(), None).await,
+        })
+    }
+}
+
+impl Customer {
+    /// What is this customer's.
+    fn children(&self) -> Filter {
+        Filter { customer: Some(self.record.id), ..Filter::default() }
     }
 }
 
 impl From<model::customer::Customer> for Customer {
     fn from(record: model::customer::Customer) -> Self {
-        Self { record, entitlements: None }
+        Self { record, summaries: None }
     }
 }
 
 impl From<CustomerDetail> for Customer {
     fn from(detail: CustomerDetail) -> Self {
-        Self { record: detail.customer, entitlements: Some(detail.entitlements) }
+        Self { record: detail.customer, summaries: Some(detail.entitlements) }
     }
 }
 
@@ -149,19 +207,31 @@ impl From<UpdateCustomerInput> for CustomerPatch {
     }
 }
 
-/// The customer as the mutation left it, or why it did not happen.
-#[derive(SimpleObject)]
-pub struct CustomerPayload {
-    customer: Option<Customer>,
-    user_errors: Vec<UserError>,
+payload!(CustomerPayload, customer: Customer);
+
+/// Which customers; all conditions hold.
+#[derive(InputObject)]
+pub struct CustomerFilter {
+    vendor: Option<Vendor>,
+    status: Option<CustomerStatus>,
+    created_at: Option<DateRange>,
+    /// Words, or beginnings of words, of the name, the address or the vendor's identifier.
+    search: Option<String>,
 }
 
-impl CustomerPayload {
-    fn of(result: Result<CustomerDetail, Error>) -> Result<Self> {
-        let (detail, user_errors) = settle(result)?;
-        Ok(Self { customer: detail.map(Customer::from), user_errors })
+impl From<CustomerFilter> for Filter {
+    fn from(filter: CustomerFilter) -> Self {
+        Self {
+            vendor: filter.vendor,
+            status: filter.status.map(CustomerStatus::as_str),
+            created: DateRange::range(filter.created_at),
+            search: filter.search,
+            ..Self::default()
+        }
     }
 }
+
+order_by!(CustomerOrder, CustomerOrderField, CompanyName);
 
 #[derive(Default)]
 pub struct CustomerQuery;
@@ -170,32 +240,29 @@ pub struct CustomerQuery;
 impl CustomerQuery {
     /// One customer. Needs `read:customers`.
     async fn customer(&self, ctx: &Context<'_>, id: ID) -> Option<Result<Customer>> {
-        Some(customers::get(call(ctx), &id).await.map(|detail| Arc::unwrap_or_clone(detail).into()).map_err(fault))
+        Some(one(ctx, &id).await)
     }
 
-    /// Customers, newest first. Needs `read:customers`.
+    /// Customers, newest first unless told. Needs `read:customers`.
     #[graphql(complexity = "page_size(first) * child_complexity")]
     async fn customers(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "How many, 20 unless told; above 100 means 100.")] first: Option<i32>,
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
+        filter: Option<CustomerFilter>,
+        order_by: Option<CustomerOrder>,
     ) -> Option<Result<Connection<String, Customer>>> {
-        let continued = after.is_some();
-        let page = customers::list(call(ctx), PageRequest::from_arguments(first, after)).await;
-        let cursors = call(ctx).cursor_scope(ListName::Customers);
-        Some(page.map_err(fault).map(|page| {
-            let mut connection = Connection::new(continued, page.has_more);
-            let edges = page.items.into_iter();
-            connection.edges.extend(edges.map(|record| Edge::new(cursors.encode(record.id.0), record.into())));
-            connection
-        }))
+        let (continued, order) = (after.is_some(), CustomerOrder::order(order_by));
+        let filter = filter.map(Filter::from).unwrap_or_default();
+        let query = ListQuery { page: PageRequest::from_arguments(first, after), filter, order };
+        let page = customers::list(call(ctx), query).await;
+        Some(page.map_err(fault).map(|page| connect(call(ctx), (ListName::Customers, order), continued, page)))
     }
 }
 
-/// What a page multiplies the cost of its items by.
-fn page_size(first: Option<i32>) -> usize {
-    first.map_or(DEFAULT_LIMIT, |first| usize::try_from(first).unwrap_or(1).clamp(1, MAX_LIMIT))
+pub async fn one(ctx: &Context<'_>, id: &str) -> Result<Customer> {
+    customers::get(call(ctx), id).await.map(|detail| Arc::unwrap_or_clone(detail).into()).map_err(fault)
 }
 
 #[derive(Default)]

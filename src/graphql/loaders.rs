@@ -1,15 +1,23 @@
-//! Nested reads, batched: however many parents a page has, each kind of child is one query.
+//! Nested reads, batched: however many parents a page has, each kind of child is one query. Each passes the guard of its
+//! own resource, so a parent's scope does not open its children.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
+use async_graphql::Context;
 use async_graphql::dataloader::{DataLoader, Loader};
 
+use super::errors::fault;
 use crate::call::Call;
-use crate::error::Error;
-use crate::model::entitlement::EntitlementSummary;
-use crate::model::id::CustomerId;
-use crate::resolvers::customers;
+use crate::error::{Error, Result};
+use crate::model::customer::Customer;
+use crate::model::entitlement::{Entitlement, EntitlementSummary, HistoryEntry};
+use crate::model::id::{CustomerId, EntitlementId, PrivateOfferId};
+use crate::model::metering::MeteringSubmission;
+use crate::model::offer::PrivateOffer;
+use crate::model::page::Page;
+use crate::resolvers::{customers, entitlements, metering, offers};
 
 /// Loads for one request, with its caller's rights.
 pub struct Loaders(Call);
@@ -18,11 +26,134 @@ pub fn loaders(call: Call) -> DataLoader<Loaders> {
     DataLoader::new(Loaders(call), tokio::spawn)
 }
 
-impl Loader<CustomerId> for Loaders {
+/// One value, loaded with its siblings'.
+pub async fn load<K>(ctx: &Context<'_>, key: K) -> async_graphql::Result<Option<<Loaders as Loader<K>>::Value>>
+where
+    K: Send + Sync + Hash + Eq + Clone + 'static,
+    Loaders: Loader<K, Error = Arc<Error>>,
+{
+    let loaded = ctx.data_unchecked::<DataLoader<Loaders>>().load_one(key).await;
+    loaded.map_err(|error| fault(Arc::unwrap_or_clone(error)))
+}
+
+type Loaded<K, V> = Result<HashMap<K, V>, Arc<Error>>;
+
+/// The short forms that a customer's single form shows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SummariesOf(pub CustomerId);
+
+impl Loader<SummariesOf> for Loaders {
     type Value = Vec<EntitlementSummary>;
     type Error = Arc<Error>;
 
-    async fn load(&self, keys: &[CustomerId]) -> Result<HashMap<CustomerId, Self::Value>, Self::Error> {
-        customers::entitlements_of(&self.0, keys).await.map_err(Arc::new)
+    async fn load(&self, keys: &[SummariesOf]) -> Loaded<SummariesOf, Self::Value> {
+        let ids: Vec<CustomerId> = keys.iter().map(|key| key.0).collect();
+        let found = customers::entitlements_of(&self.0, &ids).await?;
+        Ok(found.into_iter().map(|(id, summaries)| (SummariesOf(id), summaries)).collect())
+    }
+}
+
+/// The first page of one kind of a customer's children.
+macro_rules! children {
+    ($key:ident, $value:ty, $load:path) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $key {
+            pub customer: CustomerId,
+            pub limit: usize,
+        }
+
+        impl Loader<$key> for Loaders {
+            type Value = Page<$value>;
+            type Error = Arc<Error>;
+
+            async fn load(&self, keys: &[$key]) -> Loaded<$key, Self::Value> {
+                let mut by_limit: HashMap<usize, Vec<CustomerId>> = HashMap::new();
+                for key in keys {
+                    by_limit.entry(key.limit).or_default().push(key.customer);
+                }
+                let mut pages = HashMap::new();
+                for (limit, customers) in by_limit {
+                    let found = $load(&self.0, &customers, limit).await?;
+                    pages.extend(found.into_iter().map(|(customer, page)| ($key { customer, limit }, page)));
+                }
+                Ok(pages)
+            }
+        }
+    };
+}
+
+children!(EntitlementsOf, Entitlement, entitlements::of_each);
+children!(OffersOf, PrivateOffer, offers::of_each);
+children!(MeteringOf, MeteringSubmission, metering::of_each);
+
+impl Loader<CustomerId> for Loaders {
+    type Value = Customer;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[CustomerId]) -> Loaded<CustomerId, Customer> {
+        let found = customers::get_many(&self.0, ids).await?;
+        Ok(found.into_iter().map(|customer| (customer.id, customer)).collect())
+    }
+}
+
+impl Loader<EntitlementId> for Loaders {
+    type Value = Vec<HistoryEntry>;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[EntitlementId]) -> Loaded<EntitlementId, Vec<HistoryEntry>> {
+        Ok(entitlements::histories(&self.0, ids).await?)
+    }
+}
+
+impl Loader<PrivateOfferId> for Loaders {
+    type Value = PrivateOffer;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[PrivateOfferId]) -> Loaded<PrivateOfferId, PrivateOffer> {
+        let found = offers::get_many(&self.0, ids).await?;
+        Ok(found.into_iter().map(|offer| (offer.id, offer)).collect())
+    }
+}
+
+/// The entitlement that came of an offer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EntitlementOf(pub PrivateOfferId);
+
+impl Loader<EntitlementOf> for Loaders {
+    type Value = Entitlement;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[EntitlementOf]) -> Loaded<EntitlementOf, Entitlement> {
+        let ids: Vec<PrivateOfferId> = keys.iter().map(|key| key.0).collect();
+        let found = entitlements::of_offers(&self.0, &ids).await?;
+        Ok(found.into_iter().map(|(id, entitlement)| (EntitlementOf(id), entitlement)).collect())
+    }
+}
+
+/// The neighbours of an offer in its agreement chain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChainOf(pub PrivateOfferId);
+
+#[derive(Clone, Default)]
+pub struct Neighbours {
+    pub replaces: Option<PrivateOfferId>,
+    pub replaced_by: Vec<PrivateOfferId>,
+}
+
+impl Loader<ChainOf> for Loaders {
+    type Value = Neighbours;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[ChainOf]) -> Loaded<ChainOf, Neighbours> {
+        let ids: Vec<PrivateOfferId> = keys.iter().map(|key| key.0).collect();
+        let mut chains: HashMap<ChainOf, Neighbours> = HashMap::new();
+        for (newer, older) in offers::replacements(&self.0, &ids).await? {
+            chains.entry(ChainOf(newer)).or_default().replaces = Some(older);
+            let replacing = &mut chains.entry(ChainOf(older)).or_default().replaced_by;
+            if !replacing.contains(&newer) {
+                replacing.push(newer);
+            }
+        }
+        Ok(chains)
     }
 }

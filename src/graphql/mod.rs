@@ -2,11 +2,19 @@
 //! `transport`, the bounds of a document in `document`, its cost in `admission`, the translation of errors in `errors`.
 
 mod admission;
+mod analytics;
+mod applications;
+mod connections;
 mod customers;
 mod document;
+mod entitlements;
 mod errors;
 mod loaders;
+mod metering;
 mod negotiate;
+mod node;
+mod offer_input;
+mod offers;
 mod transport;
 
 use std::sync::{Arc, LazyLock};
@@ -21,11 +29,25 @@ use crate::http::Services;
 
 /// What can be asked.
 #[derive(MergedObject, Default)]
-pub struct Query(customers::CustomerQuery);
+pub struct Query(
+    customers::CustomerQuery,
+    entitlements::EntitlementQuery,
+    offers::PrivateOfferQuery,
+    metering::MeteringQuery,
+    analytics::AnalyticsQuery,
+    applications::ApplicationQuery,
+    node::NodeQuery,
+);
 
 /// What can be changed.
 #[derive(MergedObject, Default)]
-pub struct Mutation(customers::CustomerMutation);
+pub struct Mutation(
+    customers::CustomerMutation,
+    entitlements::EntitlementMutation,
+    offers::PrivateOfferMutation,
+    metering::MeteringMutation,
+    applications::ApplicationMutation,
+);
 
 pub(crate) type Graph = Schema<Query, Mutation, EmptySubscription>;
 

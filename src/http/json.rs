@@ -1,5 +1,5 @@
 //! JSON as it is read from requests: strictly. A field that is given twice is refused, because whichever of the two we took,
-//! the other would be silently ignored.
+//! the other would be silently ignored. So is a number that a double cannot hold: it would be silently rounded.
 
 use std::fmt;
 
@@ -8,6 +8,9 @@ use serde_json::{Map, Number, Value};
 
 /// The body as JSON, or why it is none. The words name a place, never our parser.
 pub fn parse(body: &[u8]) -> Result<Value, String> {
+    if let Some(number) = inexact_number(body) {
+        return Err(format!("has a number that cannot be read exactly, of more than {EXACT_DIGITS} digits: {number}"));
+    }
     serde_json::from_slice::<Strict>(body).map(|strict| strict.0).map_err(|error| {
         if error.is_eof() {
             "is not complete JSON".to_owned()
@@ -17,6 +20,46 @@ pub fn parse(body: &[u8]) -> Result<Value, String> {
             format!("is not valid JSON at line {} column {}", error.line(), error.column())
         }
     })
+}
+
+/// Significant digits that every double keeps (`DBL_DIG`).
+const EXACT_DIGITS: usize = f64::DIGITS as usize;
+
+/// The first number outside strings that reading it as a double may change. Whole numbers of 64 bits are read exactly.
+fn inexact_number(body: &[u8]) -> Option<&str> {
+    let (mut rest, mut in_string) = (body, false);
+    while let Some((&byte, tail)) = rest.split_first() {
+        let length = match byte {
+            b'\\' if in_string => 2,
+            b'0'..=b'9' if !in_string => rest.iter().take_while(|byte| is_of_number(**byte)).count(),
+            _ => 1,
+        };
+        in_string ^= byte == b'"';
+        let number = std::str::from_utf8(&rest[..length.min(rest.len())]).unwrap_or_default();
+        if length > 1 && !is_exact(number) {
+            return Some(&number[..number.len().min(40)]);
+        }
+        rest = tail.get(length - 1..).unwrap_or_default();
+    }
+    None
+}
+
+/// Whether a double keeps the digits, and does not take a small number for nothing.
+fn is_exact(number: &str) -> bool {
+    let digits = significant_digits(number);
+    let vanishes = digits > 0 && number.parse() == Ok(0.0);
+    (digits <= EXACT_DIGITS && !vanishes) || number.parse::<u64>().is_ok()
+}
+
+fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || b".eE+-".contains(&byte)
+}
+
+/// Digits of the mantissa, without the zeros around it.
+fn significant_digits(number: &str) -> usize {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_matches('0').len()
 }
 
 /// A [`Value`] whose objects name each field once.

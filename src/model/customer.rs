@@ -57,10 +57,6 @@ impl CustomerDetail {
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).expect("a customer is plain data")
     }
-
-    pub fn has_live_entitlement(&self) -> bool {
-        self.entitlements.iter().any(|entitlement| entitlement.status.is_live())
-    }
 }
 
 /// What a caller asks to create, as it came: nothing is checked before [`NewCustomer::check`].
@@ -220,7 +216,7 @@ impl CustomerPatch {
     }
 
     /// The customer as it would be, or why it may not become so.
-    pub fn apply(&self, current: &CustomerDetail) -> Result<CustomerDetail> {
+    pub fn apply(&self, current: &CustomerDetail, has_live_entitlement: bool) -> Result<CustomerDetail> {
         let mut problems = Problems::default();
         check_echo(&mut problems, &self.echo, &current.to_json());
         let was = current.customer.status;
@@ -232,7 +228,7 @@ impl CustomerPatch {
         if status != was && was == CustomerStatus::Suspended {
             return Err(Error::conflict("The customer is suspended; its status follows its entitlements"));
         }
-        if status == CustomerStatus::Inactive && status != was && current.has_live_entitlement() {
+        if status == CustomerStatus::Inactive && status != was && has_live_entitlement {
             return Err(Error::conflict("The customer has a live entitlement and cannot become inactive"));
         }
         let mut next = current.clone();

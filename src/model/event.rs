@@ -9,6 +9,7 @@ use super::id::{EventId, OrganizationId};
 use super::scope::Scope;
 use super::time::Timestamp;
 use super::vendor::Vendor;
+use crate::error::{Error, Result};
 
 super::wire_enum! {
     EventKind {
@@ -76,6 +77,18 @@ struct Tail<'a> {
 }
 
 impl NewEvent {
+    /// The event of a change: `data` is the resource in its single-object form.
+    pub fn about(
+        kind: EventKind,
+        id: EventId,
+        (organization_id, vendor): (OrganizationId, Vendor),
+        data: &impl Serialize,
+        changes: Option<Changes>,
+    ) -> Result<Self> {
+        let data = serde_json::value::to_raw_value(data).map_err(Error::internal)?;
+        Ok(Self { id, kind, organization_id, vendor, data, changes })
+    }
+
     /// The envelope, serialized once, in the two halves that stand before and after the sequence number. The number is
     /// only known inside the transaction, which joins them; from then on these bytes are never made again.
     pub fn halves(&self) -> (String, String) {

@@ -43,6 +43,11 @@ macro_rules! ids {
                 revert(key).map(Self)
             }
 
+            /// The id that a caller named. One that cannot be an id is as unknown as any other.
+            pub fn named(text: &str) -> crate::error::Result<Self> {
+                Self::parse(text).ok_or(crate::error::Error::NOT_FOUND)
+            }
+
             /// The moment the id was minted, which is the record's `createdAt`.
             pub fn created_at(self) -> super::time::Timestamp {
                 super::time::Timestamp::from_millis(self.0.timestamp_ms().cast_signed())
@@ -76,6 +81,9 @@ ids! {
     ApplicationId = "app";
     CustomerId = "cus";
     EntitlementId = "ent";
+    PrivateOfferId = "off";
+    /// A metering submission: one usage report.
+    MeteringId = "mtr";
     EventId = "evt";
     /// An entry of the audit trail.
     AuditId = "aud";

@@ -6,10 +6,13 @@
 
 use serde_json::{Map, Value};
 
+use super::time::{Timestamp, UTC_ONLY};
 use crate::error::{Error, FieldError, Refusal, Result};
 
 /// How many problems of one request are listed; the rest come to light when these are mended.
 const MAX_PROBLEMS: usize = 100;
+/// What a problem of the whole body is about.
+const BODY: &str = "body";
 /// The longest field name that is repeated to a caller, in characters.
 const MAX_NAME: usize = 100;
 
@@ -33,6 +36,31 @@ impl Problems {
         if self.has_room() {
             self.invalid.push(FieldError::new(field, message));
         }
+    }
+
+    /// Notes that a field is missing if it is, unless it was refused already.
+    pub fn require(&mut self, field: impl Into<String>, is_there: bool) {
+        let field = field.into();
+        if !is_there && !self.is_about(&field) && !self.is_about(BODY) {
+            self.malformed(field, "is required");
+        }
+    }
+
+    /// Whether the field, or a part of it, was refused already.
+    pub fn is_about(&self, field: &str) -> bool {
+        let about = |problem: &FieldError| {
+            problem.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+        };
+        self.malformed.iter().chain(&self.invalid).any(about)
+    }
+
+    /// Adds those of a part of the input. Of a body that could not be read at all, no part is missed.
+    pub fn absorb(&mut self, part: Self) {
+        if self.is_about(BODY) {
+            return;
+        }
+        part.malformed.into_iter().for_each(|problem| self.malformed(problem.field, problem.message));
+        part.invalid.into_iter().for_each(|problem| self.invalid(problem.field, problem.message));
     }
 
     /// An answer must not grow with the mistakes of its request.
@@ -63,6 +91,8 @@ pub trait Choice: Sized {
 /// The fields of one JSON object. Each is taken once; what is left at the end is unknown and refused.
 pub struct Fields {
     object: Map<String, Value>,
+    /// Where the object is in the body: empty, or ended by a dot.
+    place: String,
     pub problems: Problems,
 }
 
@@ -73,20 +103,63 @@ impl Fields {
         let object = match body {
             Ok(Value::Object(object)) => object,
             Ok(_) => {
-                problems.malformed("body", "must be a JSON object");
+                problems.malformed(BODY, "must be a JSON object");
                 Map::new()
             }
             Err(reason) => {
-                problems.malformed("body", reason);
+                problems.malformed(BODY, reason);
                 Map::new()
             }
         };
-        Self { object, problems }
+        Self { object, place: String::new(), problems }
     }
 
-    /// Whether the body itself was refused, so that "is required" for every field would be noise.
-    pub fn is_broken(&self) -> bool {
-        !self.problems.malformed.is_empty() && self.object.is_empty()
+    /// The path of a field from the top of the body.
+    pub fn path(&self, field: &str) -> String {
+        format!("{}{field}", self.place)
+    }
+
+    fn malformed(&mut self, field: &str, message: impl Into<String>) {
+        let path = self.path(field);
+        self.problems.malformed(path, message);
+    }
+
+    /// The fields of an object within this one; of an absent one, none. They come back by [`Fields::join`].
+    pub fn object(&mut self, field: &str) -> Self {
+        let taken = self.take(field);
+        self.nested(field, taken)
+    }
+
+    fn nested(&mut self, field: &str, value: Option<Value>) -> Self {
+        let object = match value {
+            None => Map::new(),
+            Some(Value::Object(object)) => object,
+            Some(_) => {
+                self.malformed(field, "must be an object");
+                Map::new()
+            }
+        };
+        Self { object, place: format!("{}.", self.path(field)), problems: Problems::default() }
+    }
+
+    /// A list of objects. A list that is too long is not read.
+    pub fn objects(&mut self, field: &str, max: usize) -> Option<Vec<Self>> {
+        let Value::Array(items) = self.take(field)? else {
+            self.malformed(field, "must be a list");
+            return None;
+        };
+        if items.len() > max {
+            let path = self.path(field);
+            self.problems.invalid(path, format!("must not have more than {max} items"));
+            return None;
+        }
+        let nested = |(index, item)| self.nested(&format!("{field}[{index}]"), Some(item));
+        Some(items.into_iter().enumerate().map(nested).collect())
+    }
+
+    /// Ends the reading of a nested object: what is wrong with it is wrong with this one.
+    pub fn join(&mut self, nested: Self) {
+        self.problems.absorb(nested.finish());
     }
 
     pub fn take(&mut self, field: &str) -> Option<Value> {
@@ -97,7 +170,7 @@ impl Fields {
     pub fn string(&mut self, field: &str) -> Option<String> {
         let text = self.nullable_string(field);
         if text == Some(None) {
-            self.problems.malformed(field, "must be a string");
+            self.malformed(field, "must be a string");
         }
         text.flatten()
     }
@@ -113,17 +186,43 @@ impl Fields {
             Value::Null => Some(None),
             Value::String(text) => Some(Some(text)),
             _ => {
-                self.problems.malformed(field, "must be a string");
+                self.malformed(field, "must be a string");
                 None
             }
         }
+    }
+
+    /// A whole number, also when it is written `12.0`.
+    pub fn integer(&mut self, field: &str) -> Option<i64> {
+        let value = self.take(field)?;
+        let whole = value.as_f64().filter(|double| double.fract() == 0.0 && double.abs() < 9e15);
+        let integer = value.as_i64().or_else(|| format!("{:.0}", whole?).parse().ok());
+        if integer.is_none() {
+            self.malformed(field, "must be an integer");
+        }
+        integer
+    }
+
+    pub fn boolean(&mut self, field: &str) -> Option<bool> {
+        let value = self.take(field)?.as_bool();
+        if value.is_none() {
+            self.malformed(field, "must be true or false");
+        }
+        value
+    }
+
+    /// A moment. Another offset than UTC breaks a rule (`contract.md` §1).
+    pub fn timestamp(&mut self, field: &str) -> Option<Timestamp> {
+        let text = self.string(field)?;
+        let path = self.path(field);
+        read_timestamp(&mut self.problems, &path, &text)
     }
 
     pub fn choice<T: Choice>(&mut self, field: &str) -> Option<T> {
         match self.take(field)? {
             Value::String(text) if T::choose(&text).is_some() => T::choose(&text),
             _ => {
-                self.problems.malformed(field, one_of::<T>());
+                self.malformed(field, one_of::<T>());
                 None
             }
         }
@@ -132,27 +231,24 @@ impl Fields {
     /// A list of words of a fixed set.
     pub fn choices<T: Choice>(&mut self, field: &str) -> Option<Vec<T>> {
         let Value::Array(items) = self.take(field)? else {
-            self.problems.malformed(field, "must be a list");
+            self.malformed(field, "must be a list");
             return None;
         };
         if items.len() > MAX_PROBLEMS {
-            self.problems.malformed(field, format!("must not have more than {MAX_PROBLEMS} items"));
+            self.malformed(field, format!("must not have more than {MAX_PROBLEMS} items"));
             return None;
         }
         let chosen: Vec<Option<T>> = items.iter().map(|item| item.as_str().and_then(T::choose)).collect();
         for index in chosen.iter().enumerate().filter(|(_, choice)| choice.is_none()).map(|(index, _)| index) {
-            self.problems.malformed(format!("{field}[{index}]"), one_of::<T>());
+            self.malformed(&format!("{field}[{index}]"), one_of::<T>());
         }
         chosen.into_iter().collect()
     }
 
-    /// Notes that `field` is missing if it is, unless the body or the field was refused already.
+    /// Notes that `field` is missing if it is, unless the field was refused already.
     pub fn require<T>(&mut self, field: &str, value: Option<&T>) {
-        let named = |problem: &FieldError| problem.field.split('[').next() == Some(field);
-        let refused = self.problems.malformed.iter().any(named);
-        if value.is_none() && !refused && !self.is_broken() {
-            self.problems.malformed(field, "is required");
-        }
+        let path = self.path(field);
+        self.problems.require(path, value.is_some());
     }
 
     /// Takes the fields that a client may send back as it read them.
@@ -164,7 +260,7 @@ impl Fields {
     pub fn finish(mut self) -> Problems {
         for field in self.object.keys() {
             let name: String = field.chars().take(MAX_NAME).collect();
-            self.problems.malformed(name, "is not a known field");
+            self.problems.malformed(format!("{}{name}", self.place), "is not a known field");
         }
         self.problems
     }
@@ -196,11 +292,29 @@ pub fn check_email(problems: &mut Problems, field: &str, email: &str) {
     }
 }
 
-/// Compares what a client sent back with what it would read now: a read-only field must not change.
+/// A moment in a body or in a query.
+pub fn read_timestamp(problems: &mut Problems, field: &str, text: &str) -> Option<Timestamp> {
+    let read: Result<Timestamp, &str> = text.parse();
+    match read {
+        Err(UTC_ONLY) => problems.invalid(field, UTC_ONLY),
+        Err(reason) => problems.malformed(field, reason),
+        Ok(moment) => return Some(moment),
+    }
+    None
+}
+
+/// Compares what a client sent back with what it would read now: a read-only field must not change. Of an object, a part
+/// may come back.
 pub fn check_echo(problems: &mut Problems, echo: &Map<String, Value>, current: &Value) {
     for (field, sent) in echo {
-        if sent != current.get(field).unwrap_or(&Value::Null) {
-            problems.invalid(field, "cannot be changed");
+        match (sent, current.get(field).unwrap_or(&Value::Null)) {
+            (Value::Object(part), whole @ Value::Object(_)) => {
+                let place = |(name, value): (&String, &Value)| (format!("{field}.{name}"), value.clone());
+                let whole: Map<String, Value> = whole.as_object().into_iter().flatten().map(place).collect();
+                check_echo(problems, &part.iter().map(place).collect(), &whole.into());
+            }
+            (sent, known) if sent != known => problems.invalid(field, "cannot be changed"),
+            _ => {}
         }
     }
 }

@@ -1,15 +1,23 @@
 //! The vocabulary that both facades, the store and the workers share. No I/O and nothing async; one file per concept.
 
+pub mod analytics;
 pub mod application;
 pub mod changes;
 pub mod customer;
+pub mod decimal;
 pub mod entitlement;
 pub mod event;
+pub mod filter;
 pub mod id;
 pub mod input;
+pub mod lifecycle;
+pub mod metering;
+pub mod offer;
+pub mod offer_input;
 pub mod operation;
 pub mod page;
 pub mod scope;
+pub mod tally;
 pub mod time;
 pub mod vendor;
 

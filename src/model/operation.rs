@@ -57,6 +57,32 @@ impl Method {
     }
 }
 
+/// Where REST answers an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    pub method: Method,
+    /// With `{id}` for path parameters.
+    pub path: &'static str,
+    /// The status of success.
+    pub status: u16,
+}
+
+impl Route {
+    /// Whether it takes an idempotency key: every POST, PUT and DELETE under /api/v1 (`contract.md` §6).
+    pub fn takes_key(self) -> bool {
+        self.path.starts_with("/api/v1/") && self.method != Method::Get
+    }
+
+    /// Whether the path names one record.
+    pub fn takes_id(self) -> bool {
+        self.path.contains("{id}")
+    }
+}
+
+const fn rest(method: Method, path: &'static str, status: u16) -> Route {
+    Route { method, path, status }
+}
+
 /// One row of the catalogue.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
@@ -65,11 +91,8 @@ pub struct Spec {
     /// One line for the docs.
     pub summary: &'static str,
     pub access: Access,
-    pub method: Method,
-    /// With `{id}` for path parameters.
-    pub path: &'static str,
-    /// The status of success.
-    pub status: u16,
+    /// Where REST has it.
+    pub route: Option<Route>,
     /// `Query.customers`, where GraphQL has it.
     pub graphql: Option<&'static str>,
     /// What it emits.
@@ -84,17 +107,21 @@ impl Spec {
 
     /// Whether it answers pages.
     pub fn is_list(&self) -> bool {
-        self.name.split_once('.').is_some_and(|(_, verb)| verb == "list")
+        self.verb() == "list"
     }
 
-    /// Whether it takes an idempotency key: every POST, PUT and DELETE under /api/v1 (`contract.md` §6).
-    pub fn takes_key(&self) -> bool {
-        self.path.starts_with("/api/v1/") && self.method != Method::Get
+    /// Whether it answers CSV.
+    pub fn is_export(&self) -> bool {
+        self.verb() == "export"
+    }
+
+    fn verb(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(_, verb)| verb)
     }
 }
 
 macro_rules! operations {
-    ($($operation:ident: $name:literal, $summary:literal, $access:expr, $method:ident $path:literal $status:literal,
+    ($($operation:ident: $name:literal, $summary:literal, $access:expr, $route:expr,
         $graphql:expr, [$($event:ident),*];)*) => {
         /// Every operation. The variant is its name in code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,9 +136,7 @@ macro_rules! operations {
                         name: $name,
                         summary: $summary,
                         access: $access,
-                        method: Method::$method,
-                        path: $path,
-                        status: $status,
+                        route: $route,
                         graphql: $graphql,
                         events: &[$(EventKind::$event),*],
                     },)*
@@ -121,42 +146,99 @@ macro_rules! operations {
             pub const fn access(self) -> Access {
                 self.spec().access
             }
+
+            /// Where REST answers it; only asked of operations that are routed.
+            pub fn route(self) -> Route {
+                self.spec().route.unwrap_or_else(|| unreachable!("{} has no route", self.spec().name))
+            }
         }
     };
 }
 
+use Method::{Delete, Get, Post, Put};
+
 operations! {
     TokenIssue: "token.issue", "Exchange client credentials for an access token",
-        Access::Public, Post "/oauth/token" 200, None, [];
+        Access::Public, Some(rest(Post, "/oauth/token", 200)), None, [];
     TokenRevoke: "token.revoke", "Revoke an access token (RFC 7009)",
-        Access::Public, Post "/oauth/revoke" 200, None, [];
+        Access::Public, Some(rest(Post, "/oauth/revoke", 200)), None, [];
     TokenIntrospect: "token.introspect", "Ask whether an access token is active (RFC 7662)",
-        Access::Public, Post "/oauth/introspect" 200, None, [];
+        Access::Public, Some(rest(Post, "/oauth/introspect", 200)), None, [];
     ApplicationsList: "applications.list", "List the organization's OAuth applications",
-        Access::Caller, Get "/oauth/applications" 200, None, [];
+        Access::Caller, Some(rest(Get, "/oauth/applications", 200)), Some("Query.applications"), [];
     ApplicationsCreate: "applications.create", "Create an OAuth application; its secret is shown once",
-        Access::Administrator, Post "/oauth/applications" 201, None, [];
+        Access::Administrator, Some(rest(Post, "/oauth/applications", 201)), Some("Mutation.createApplication"), [];
     ApplicationsGet: "applications.get", "Read one OAuth application",
-        Access::Caller, Get "/oauth/applications/{id}" 200, None, [];
+        Access::Caller, Some(rest(Get, "/oauth/applications/{id}", 200)), Some("Query.application"), [];
     ApplicationsUpdate: "applications.update", "Update an OAuth application; an application can only update itself",
-        Access::Itself, Put "/oauth/applications/{id}" 200, None, [];
+        Access::Itself, Some(rest(Put, "/oauth/applications/{id}", 200)), Some("Mutation.updateApplication"), [];
     ApplicationsRegenerateSecret: "applications.regenerate_secret",
         "Replace the secret and revoke all tokens of an OAuth application; an application can only do this to itself",
-        Access::Itself, Post "/oauth/applications/{id}/regenerate-secret" 200, None, [];
+        Access::Itself, Some(rest(Post, "/oauth/applications/{id}/regenerate-secret", 200)), Some("Mutation.regenerateApplicationSecret"), [];
     ApplicationsDelete: "applications.delete",
         "Delete an OAuth application and revoke its tokens; an application can only delete itself",
-        Access::Itself, Delete "/oauth/applications/{id}" 200, None, [];
+        Access::Itself, Some(rest(Delete, "/oauth/applications/{id}", 200)), Some("Mutation.deleteApplication"), [];
     CustomersList: "customers.list", "List customers, newest first",
-        Access::Scope(Scope::ReadCustomers), Get "/api/v1/customers" 200, Some("Query.customers"), [];
+        Access::Scope(Scope::ReadCustomers), Some(rest(Get, "/api/v1/customers", 200)), Some("Query.customers"), [];
     CustomersCreate: "customers.create", "Create a customer",
-        Access::Scope(Scope::WriteCustomers), Post "/api/v1/customers" 201, Some("Mutation.createCustomer"),
+        Access::Scope(Scope::WriteCustomers), Some(rest(Post, "/api/v1/customers", 201)), Some("Mutation.createCustomer"),
         [CustomerCreated];
     CustomersGet: "customers.get", "Read one customer with its entitlements",
-        Access::Scope(Scope::ReadCustomers), Get "/api/v1/customers/{id}" 200, Some("Query.customer"), [];
+        Access::Scope(Scope::ReadCustomers), Some(rest(Get, "/api/v1/customers/{id}", 200)), Some("Query.customer"), [];
     CustomersUpdate: "customers.update", "Update a customer; absent fields stay as they are",
-        Access::Scope(Scope::WriteCustomers), Put "/api/v1/customers/{id}" 200, Some("Mutation.updateCustomer"),
+        Access::Scope(Scope::WriteCustomers), Some(rest(Put, "/api/v1/customers/{id}", 200)), Some("Mutation.updateCustomer"),
         [CustomerUpdated];
     CustomersDelete: "customers.delete", "Delete a customer without live entitlements or open offers",
-        Access::Scope(Scope::WriteCustomers), Delete "/api/v1/customers/{id}" 200, Some("Mutation.deleteCustomer"),
+        Access::Scope(Scope::WriteCustomers), Some(rest(Delete, "/api/v1/customers/{id}", 200)), Some("Mutation.deleteCustomer"),
         [CustomerDeleted];
+    CustomersExport: "customers.export", "All customers as CSV, newest first",
+        Access::Scope(Scope::ReadCustomers), Some(rest(Get, "/api/v1/customers/export.csv", 200)), None, [];
+    EntitlementsList: "entitlements.list", "List entitlements, newest first",
+        Access::Scope(Scope::ReadEntitlements), Some(rest(Get, "/api/v1/entitlements", 200)), Some("Query.entitlements"), [];
+    EntitlementsGet: "entitlements.get", "Read one entitlement with its history",
+        Access::Scope(Scope::ReadEntitlements), Some(rest(Get, "/api/v1/entitlements/{id}", 200)), Some("Query.entitlement"), [];
+    EntitlementsExport: "entitlements.export", "All entitlements as CSV, newest first",
+        Access::Scope(Scope::ReadEntitlements), Some(rest(Get, "/api/v1/entitlements/export.csv", 200)), None, [];
+    EntitlementsSuspend: "entitlements.suspend", "Suspend an active entitlement",
+        Access::Administrator, None, Some("Mutation.suspendEntitlement"), [EntitlementUpdated];
+    EntitlementsReinstate: "entitlements.reinstate", "Make a suspended entitlement active again",
+        Access::Administrator, None, Some("Mutation.reinstateEntitlement"), [EntitlementUpdated];
+    EntitlementsRenew: "entitlements.renew", "Give an active entitlement a new term",
+        Access::Administrator, None, Some("Mutation.renewEntitlement"), [EntitlementRenewed];
+    EntitlementsCancel: "entitlements.cancel", "End a live entitlement for good",
+        Access::Administrator, None, Some("Mutation.cancelEntitlement"), [EntitlementCancelled];
+    PrivateOffersList: "private_offers.list", "List private offers, newest first",
+        Access::Scope(Scope::ReadPrivateOffers), Some(rest(Get, "/api/v1/private-offers", 200)),
+        Some("Query.privateOffers"), [];
+    PrivateOffersCreate: "private_offers.create", "Create a private offer for a customer",
+        Access::Scope(Scope::WritePrivateOffers), Some(rest(Post, "/api/v1/private-offers", 201)),
+        Some("Mutation.createPrivateOffer"), [PrivateOfferCreated];
+    PrivateOffersGet: "private_offers.get", "Read one private offer in full",
+        Access::Scope(Scope::ReadPrivateOffers), Some(rest(Get, "/api/v1/private-offers/{id}", 200)),
+        Some("Query.privateOffer"), [];
+    PrivateOffersUpdate: "private_offers.update",
+        "Update an open private offer, or reopen an expired one with a new expiresAt; absent fields stay as they are",
+        Access::Scope(Scope::WritePrivateOffers), Some(rest(Put, "/api/v1/private-offers/{id}", 200)),
+        Some("Mutation.updatePrivateOffer"), [PrivateOfferUpdated];
+    PrivateOffersDelete: "private_offers.delete", "Cancel a private offer that was not accepted",
+        Access::Scope(Scope::WritePrivateOffers), Some(rest(Delete, "/api/v1/private-offers/{id}", 200)),
+        Some("Mutation.deletePrivateOffer"), [PrivateOfferCancelled];
+    PrivateOffersExport: "private_offers.export", "All private offers as CSV, newest first",
+        Access::Scope(Scope::ReadPrivateOffers), Some(rest(Get, "/api/v1/private-offers/export.csv", 200)), None, [];
+    MeteringList: "metering.list", "List usage reports, newest first",
+        Access::Scope(Scope::WriteMetering), Some(rest(Get, "/api/v1/metering", 200)), Some("Query.meteringSubmissions"), [];
+    MeteringSubmit: "metering.submit", "Report usage; the marketplace's verdict follows",
+        Access::Scope(Scope::WriteMetering), Some(rest(Post, "/api/v1/metering", 201)), Some("Mutation.submitMetering"), [];
+    MeteringGet: "metering.get", "Read one usage report with the verdict on each row",
+        Access::Scope(Scope::WriteMetering), Some(rest(Get, "/api/v1/metering/{id}", 200)), Some("Query.meteringSubmission"), [];
+    MeteringExport: "metering.export", "All usage reports as CSV, newest first, one line for each row",
+        Access::Scope(Scope::WriteMetering), Some(rest(Get, "/api/v1/metering/export.csv", 200)), None, [];
+    AnalyticsContracts: "analytics.contracts", "Count contracts: all, new, expiring",
+        Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/contracts", 200)),
+        Some("Query.contractStatistics"), [];
+    AnalyticsSeries: "analytics.series", "New, expiring and ended contracts for each day or month",
+        Access::Scope(Scope::ReadAnalytics), None, Some("Query.contractSeries"), [];
+    AnalyticsRevenue: "analytics.revenue", "Reserved: answers a message and no revenue",
+        Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/revenue", 200)),
+        Some("Query.revenue"), [];
 }

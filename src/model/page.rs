@@ -1,20 +1,22 @@
 //! Lists: how many, from where, and the opaque cursor that says so (`contract.md` §2).
 //!
-//! A cursor is the key of the last item seen, with a MAC that binds it to the organization and the list. It holds no
-//! count and no time, so it never expires, and a walk meets every record that existed at its start exactly once.
+//! A cursor is the position of the last item seen, with a MAC that binds it to the organization, the list and its order.
+//! It holds no count and no time, so it never expires, and a walk meets every record that existed at its start exactly once.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use ulid::Ulid;
 
+use super::filter::{Filter, Order};
 use super::id::OrganizationId;
 use super::input::Problems;
 use crate::error::{Error, Result};
 
 pub const DEFAULT_LIMIT: usize = 20;
 pub const MAX_LIMIT: usize = 100;
+/// Records of one step of a walk over a whole list.
+const WALK: usize = 500;
 const MAC_BYTES: usize = 16;
 
 /// The key that cursors are authenticated with: one per database, so every process and every restart agrees.
@@ -26,6 +28,9 @@ pub struct CursorKey(pub [u8; 32]);
 pub enum ListName {
     Customers,
     Applications,
+    Entitlements,
+    PrivateOffers,
+    Metering,
 }
 
 /// A place in a list of one organization.
@@ -33,29 +38,30 @@ pub struct CursorScope<'a> {
     pub key: &'a CursorKey,
     pub organization: OrganizationId,
     pub list: ListName,
+    pub order: Order,
 }
 
 impl CursorScope<'_> {
-    fn mac(&self, position: &[u8; 16]) -> [u8; MAC_BYTES] {
+    fn mac(&self, position: &[u8]) -> [u8; MAC_BYTES] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key.0).expect("HMAC takes keys of any length");
         mac.update(&self.organization.0.to_bytes());
-        mac.update(&[self.list as u8]);
+        mac.update(&[self.list as u8, self.order as u8]);
         mac.update(position);
         let full = mac.finalize().into_bytes();
         std::array::from_fn(|index| full[index])
     }
 
-    /// The cursor that continues after `last`.
-    pub fn encode(&self, last: Ulid) -> String {
-        let position = last.to_bytes();
-        BASE64_URL_SAFE_NO_PAD.encode([position, self.mac(&position)].concat())
+    /// The cursor that continues after a position: the text that the list is ordered by.
+    pub fn encode(&self, position: &str) -> String {
+        let position = position.as_bytes();
+        BASE64_URL_SAFE_NO_PAD.encode([&self.mac(position)[..], position].concat())
     }
 
-    pub fn decode(&self, cursor: &str) -> Option<Ulid> {
-        let bytes: [u8; 16 + MAC_BYTES] = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?.try_into().ok()?;
-        let (position, mac) = bytes.split_first_chunk::<16>()?;
-        let authentic: bool = subtle::ConstantTimeEq::ct_eq(mac, &self.mac(position)[..]).into();
-        authentic.then(|| Ulid::from_bytes(*position))
+    pub fn decode(&self, cursor: &str) -> Option<String> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let (mac, position) = bytes.split_first_chunk::<MAC_BYTES>()?;
+        let authentic: bool = subtle::ConstantTimeEq::ct_eq(&mac[..], &self.mac(position)[..]).into();
+        String::from_utf8(position.to_vec()).ok().filter(|_| authentic)
     }
 }
 
@@ -70,10 +76,11 @@ pub struct PageRequest {
 }
 
 /// A checked request: `limit` items after `after`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Window {
     pub limit: usize,
-    pub after: Option<Ulid>,
+    /// A position of the list's order.
+    pub after: Option<String>,
 }
 
 impl PageRequest {
@@ -106,6 +113,11 @@ impl PageRequest {
         page
     }
 
+    /// A part of a walk over the whole list, which nobody limits.
+    pub fn whole(cursor: Option<String>) -> Self {
+        Self { limit: WALK, cursor, names: ("limit", "cursor"), problems: Problems::default() }
+    }
+
     fn set_limit(&mut self, limit: Option<i64>) {
         match limit {
             Some(limit) if limit >= 1 => self.limit = usize::try_from(limit).unwrap_or(MAX_LIMIT).min(MAX_LIMIT),
@@ -113,8 +125,9 @@ impl PageRequest {
         }
     }
 
-    pub fn check(self, scope: &CursorScope<'_>) -> Result<Window> {
+    pub fn check(self, filter: &Filter, scope: &CursorScope<'_>) -> Result<Window> {
         let mut problems = self.problems;
+        filter.check(&mut problems);
         let after = self.cursor.and_then(|cursor| {
             let position = scope.decode(&cursor);
             if position.is_none() {
@@ -139,22 +152,38 @@ fn parse_limit(text: &str) -> Option<i64> {
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     pub items: Vec<T>,
+    /// Where each item stands in the list's order.
+    pub positions: Vec<String>,
     pub has_more: bool,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), positions: Vec::new(), has_more: false }
+    }
 }
 
 impl<T> Page<T> {
     /// `rows` were asked for one more than `limit`: that one only tells that more follows.
-    pub fn from_rows(mut rows: Vec<T>, limit: usize) -> Self {
+    pub fn from_rows(mut rows: Vec<(String, T)>, limit: usize) -> Self {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
-        Self { items: rows, has_more }
+        let (positions, items) = rows.into_iter().unzip();
+        Self { items, positions, has_more }
+    }
+
+    /// The position that the next page continues after.
+    pub fn next(&self) -> Option<&str> {
+        self.positions.last().filter(|_| self.has_more).map(String::as_str)
     }
 
     pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(convert).collect(), has_more: self.has_more }
+        let items = self.items.into_iter().map(convert).collect();
+        Page { items, positions: self.positions, has_more: self.has_more }
     }
 
     pub fn try_map<U>(self, convert: impl FnMut(T) -> Result<U, Error>) -> Result<Page<U>, Error> {
-        Ok(Page { items: self.items.into_iter().map(convert).collect::<Result<_, _>>()?, has_more: self.has_more })
+        let items = self.items.into_iter().map(convert).collect::<Result<_, _>>()?;
+        Ok(Page { items, positions: self.positions, has_more: self.has_more })
     }
 }

@@ -5,6 +5,9 @@ use std::time::SystemTime;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
+/// What is said of a moment with another offset.
+pub const UTC_ONLY: &str = "must be UTC";
+
 /// A moment in UTC, exact to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(DateTime<Utc>);
@@ -36,6 +39,11 @@ impl Timestamp {
         self.0.timestamp()
     }
 
+    /// Whole hours since 1970, rounded down.
+    pub fn hour(self) -> i64 {
+        self.as_millis().div_euclid(3_600_000)
+    }
+
     pub fn plus(self, delta: TimeDelta) -> Self {
         Self(self.0 + delta)
     }
@@ -51,9 +59,10 @@ impl std::str::FromStr for Timestamp {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let time = DateTime::parse_from_rfc3339(text).map_err(|_| "must be an RFC 3339 timestamp")?;
-        if time.offset().local_minus_utc() != 0 {
-            return Err("must be UTC");
+        let time = DateTime::parse_from_rfc3339(text).ok().filter(|_| text.as_bytes().get(10) == Some(&b'T'));
+        let time = time.ok_or("must be an RFC 3339 timestamp")?;
+        if !text.ends_with('Z') && !text.ends_with("+00:00") {
+            return Err(UTC_ONLY);
         }
         Ok(Self::from_millis(time.timestamp_millis()))
     }

@@ -5,8 +5,9 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::call::Call;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::application::{Application, ApplicationInput, ApplicationWithSecret, RateLimits, Secret};
+use crate::model::filter::{Filter, Order};
 use crate::model::id::ApplicationId;
 use crate::model::operation::Operation;
 use crate::model::page::{ListName, Page, PageRequest};
@@ -14,13 +15,13 @@ use crate::store::write::Plan;
 
 pub async fn list(call: &Call, request: PageRequest) -> Result<Page<Application>> {
     let tenant = call.grant(Operation::ApplicationsList.access())?;
-    let window = request.check(&call.cursor_scope(ListName::Applications))?;
+    let window = request.check(&Filter::default(), &call.cursor_scope(ListName::Applications, Order::Newest))?;
     tenant.list_applications(window).await
 }
 
 pub async fn get(call: &Call, id: &str) -> Result<Application> {
     let tenant = call.grant(Operation::ApplicationsGet.access())?;
-    tenant.get_application(parse(id)?).await
+    tenant.get_application(ApplicationId::named(id)?).await
 }
 
 /// The secret is in this answer and never again.
@@ -61,7 +62,7 @@ pub async fn create_with_limits(
 
 /// Merges. Changed scopes apply to tokens that are issued from now on.
 pub async fn update(call: &Call, id: &str, mut input: ApplicationInput) -> Result<Application> {
-    let id = parse(id)?;
+    let id = ApplicationId::named(id)?;
     let tenant = call.grant_itself(id).await?;
     input.check()?;
     tenant
@@ -79,7 +80,7 @@ pub async fn update(call: &Call, id: &str, mut input: ApplicationInput) -> Resul
 
 /// The old secret and all tokens are void when this answers.
 pub async fn regenerate_secret(call: &Call, id: &str) -> Result<ApplicationWithSecret> {
-    let id = parse(id)?;
+    let id = ApplicationId::named(id)?;
     let tenant = call.grant_itself(id).await?;
     tenant
         .write(|| async {
@@ -96,7 +97,7 @@ pub async fn regenerate_secret(call: &Call, id: &str) -> Result<ApplicationWithS
 
 /// All its tokens are void when this answers.
 pub async fn delete(call: &Call, id: &str) -> Result<Application> {
-    let id = parse(id)?;
+    let id = ApplicationId::named(id)?;
     let tenant = call.grant_itself(id).await?;
     tenant
         .write(|| async {
@@ -104,8 +105,4 @@ pub async fn delete(call: &Call, id: &str) -> Result<Application> {
             Ok(tenant.plan_application_deleted(&current, &call.caller().name()))
         })
         .await
-}
-
-fn parse(id: &str) -> Result<ApplicationId> {
-    ApplicationId::parse(id).ok_or(Error::NOT_FOUND)
 }

@@ -9,21 +9,28 @@ use crate::model::changes::Changes;
 use crate::model::customer::{Customer, CustomerDetail, CustomerPatch, CustomerStatus, NewCustomer};
 use crate::model::entitlement::EntitlementSummary;
 use crate::model::event::{EventKind, NewEvent};
+use crate::model::filter::ListQuery;
 use crate::model::id::{CustomerId, EventId};
 use crate::model::operation::Operation;
-use crate::model::page::{ListName, Page, PageRequest};
+use crate::model::page::{ListName, Page};
 use crate::store::write::Plan;
 
 /// A page, newest first, and what its cursors are made with.
-pub async fn list(call: &Call, request: PageRequest) -> Result<Page<Customer>> {
+pub async fn list(call: &Call, query: impl Into<ListQuery>) -> Result<Page<Customer>> {
     let tenant = call.grant(Operation::CustomersList.access())?;
-    let window = request.check(&call.cursor_scope(ListName::Customers))?;
-    tenant.list_customers(window).await
+    let ListQuery { page, filter, order } = query.into();
+    let window = page.check(&filter, &call.cursor_scope(ListName::Customers, order))?;
+    tenant.list_customers(&filter, order, window).await
+}
+
+/// Those of these customers that exist, in one query.
+pub async fn get_many(call: &Call, ids: &[CustomerId]) -> Result<Vec<Customer>> {
+    call.grant(Operation::CustomersGet.access())?.customers(ids).await
 }
 
 pub async fn get(call: &Call, id: &str) -> Result<Arc<CustomerDetail>> {
     let tenant = call.grant(Operation::CustomersGet.access())?;
-    tenant.get_customer(parse(id)?).await
+    tenant.get_customer(CustomerId::named(id)?).await
 }
 
 /// The short forms of these customers' entitlements, in one query. What the single form of a customer shows.
@@ -48,13 +55,13 @@ pub async fn create(call: &Call, new: NewCustomer) -> Result<CustomerDetail> {
 /// Merges. An update that changes nothing writes nothing and emits nothing.
 pub async fn update(call: &Call, id: &str, mut patch: CustomerPatch) -> Result<CustomerDetail> {
     let tenant = call.grant(Operation::CustomersUpdate.access())?;
-    let (id, clock) = (parse(id)?, tenant.clock());
+    let (id, clock) = (CustomerId::named(id)?, tenant.clock());
     let checked = patch.check();
     tenant
         .write(|| async {
-            let current = tenant.get_versioned(id).await?;
+            let current = tenant.see_customer(id).await?;
             checked.clone()?;
-            let mut next = patch.apply(&current.detail)?;
+            let mut next = patch.apply(&current.detail, current.live > 0)?;
             let changes = Changes::between(&current.detail.to_json(), &next.to_json());
             if changes.is_empty() {
                 return Ok(Plan::unchanged(next));
@@ -70,11 +77,11 @@ pub async fn update(call: &Call, id: &str, mut patch: CustomerPatch) -> Result<C
 /// 409 while an entitlement is live or an offer is open. The answer is the customer as it was, with status `deleted`.
 pub async fn delete(call: &Call, id: &str) -> Result<CustomerDetail> {
     let tenant = call.grant(Operation::CustomersDelete.access())?;
-    let (id, clock) = (parse(id)?, tenant.clock());
+    let (id, clock) = (CustomerId::named(id)?, tenant.clock());
     tenant
         .write(|| async {
-            let current = tenant.get_versioned(id).await?;
-            if current.detail.has_live_entitlement() {
+            let current = tenant.see_customer(id).await?;
+            if current.live > 0 {
                 return Err(Error::conflict("The customer has a live entitlement and cannot be deleted"));
             }
             if tenant.has_open_offer(id).await? {
@@ -91,18 +98,13 @@ pub async fn delete(call: &Call, id: &str) -> Result<CustomerDetail> {
         .await
 }
 
-fn parse(id: &str) -> Result<CustomerId> {
-    CustomerId::parse(id).ok_or(Error::NOT_FOUND)
-}
-
-fn announce(kind: EventKind, id: EventId, detail: &CustomerDetail, changes: Option<Changes>) -> Result<NewEvent> {
+/// The event of a change of a customer.
+pub(super) fn announce(
+    kind: EventKind,
+    id: EventId,
+    detail: &CustomerDetail,
+    changes: Option<Changes>,
+) -> Result<NewEvent> {
     let customer = &detail.customer;
-    Ok(NewEvent {
-        id,
-        kind,
-        organization_id: customer.organization_id,
-        vendor: customer.vendor,
-        data: serde_json::value::to_raw_value(detail).map_err(Error::internal)?,
-        changes,
-    })
+    NewEvent::about(kind, id, (customer.organization_id, customer.vendor), detail, changes)
 }

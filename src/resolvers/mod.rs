@@ -1,7 +1,10 @@
-//! What the service can do: one file per resource, one plain async function per operation. Both facades call these, and a
-//! rule that is about more than one field of one record stands here or in the model, never in a facade.
-//!
-//! An operation begins with its guard, because [`crate::call::Call::grant`] is where its store comes from.
+//! What the service can do: one file per resource, one plain async function per operation. Both facades, the command line
+//! and the workers call these; whatever has a caller passes its guard first. No rule of the contract lives anywhere else.
 
+pub mod analytics;
 pub mod applications;
+pub mod clockwork;
 pub mod customers;
+pub mod entitlements;
+pub mod metering;
+pub mod offers;

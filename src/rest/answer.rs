@@ -1,16 +1,22 @@
 //! A successful answer: `{code, data}`, or `{code, data: {items, nextCursor}}` for lists (spec, Conventions).
 
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
+use super::endpoint::Ask;
 use crate::error::{Error, Result};
-use crate::model::page::Page;
+use crate::http::failure::Failure;
+use crate::model::page::{ListName, Page};
 
-/// The status and the JSON of an answer.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The status and the body of an answer.
 pub struct Answer {
     pub status: StatusCode,
-    body: Vec<u8>,
+    content_type: HeaderValue,
+    body: Body,
 }
 
 #[derive(Serialize)]
@@ -29,18 +35,29 @@ struct Items<T> {
 impl Answer {
     pub fn one(status: StatusCode, data: impl Serialize) -> Result<Self> {
         let body = serde_json::to_vec(&Envelope { code: status.as_u16(), data }).map_err(Error::internal)?;
-        Ok(Self { status, body })
+        Ok(Self { status, content_type: JSON, body: body.into() })
     }
 
-    pub fn list<T: Serialize>(page: Page<T>, cursor: impl FnOnce(&T) -> String) -> Result<Self> {
-        let next_cursor = page.items.last().filter(|_| page.has_more).map(cursor);
-        Self::one(StatusCode::OK, Items { items: page.items, next_cursor })
+    /// A page with the cursor of the next one.
+    pub fn page<T: Serialize>(ask: &Ask, list: ListName, page: Page<T>) -> Result<Self, Failure> {
+        let next_cursor = page.next().map(|last| ask.cursor_scope(list).encode(last));
+        Ok(Self::one(StatusCode::OK, Items { items: page.items, next_cursor })?)
+    }
+
+    /// The body itself, without the envelope.
+    pub fn bare(data: impl Serialize) -> Result<Self> {
+        let body = serde_json::to_vec(&data).map_err(Error::internal)?;
+        Ok(Self { status: StatusCode::OK, content_type: JSON, body: body.into() })
+    }
+
+    /// A body that is made while it is sent.
+    pub fn streamed(content_type: HeaderValue, body: Body) -> Self {
+        Self { status: StatusCode::OK, content_type, body }
     }
 }
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        const JSON: HeaderValue = HeaderValue::from_static("application/json");
-        (self.status, [(header::CONTENT_TYPE, JSON)], self.body).into_response()
+        (self.status, [(header::CONTENT_TYPE, self.content_type)], self.body).into_response()
     }
 }

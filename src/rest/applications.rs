@@ -11,7 +11,7 @@ use crate::resolvers::applications;
 
 pub async fn list(ask: Ask) -> Result<Answer, Failure> {
     let page = applications::list(&ask.call, ask.page()).await?;
-    Ok(Answer::list(page, |last| ask.cursor_scope(ListName::Applications).encode(last.id.0))?)
+    Answer::page(&ask, ListName::Applications, page)
 }
 
 pub async fn create(mut ask: Ask) -> Result<Answer, Failure> {

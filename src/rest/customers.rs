@@ -11,7 +11,7 @@ use crate::resolvers::customers;
 
 pub async fn list(ask: Ask) -> Result<Answer, Failure> {
     let page = customers::list(&ask.call, ask.page()).await?;
-    Ok(Answer::list(page, |last| ask.cursor_scope(ListName::Customers).encode(last.id.0))?)
+    Answer::page(&ask, ListName::Customers, page)
 }
 
 pub async fn create(mut ask: Ask) -> Result<Answer, Failure> {

@@ -18,6 +18,7 @@ use crate::http::Services;
 use crate::http::failure::Failure;
 use crate::http::json;
 use crate::http::request::{Operated, charge_address, identify, is_media_type, once, read_body, seal};
+use crate::model::filter::Order;
 use crate::model::operation::{Method, Operation};
 use crate::model::page::{CursorScope, ListName, PageRequest};
 
@@ -45,18 +46,22 @@ impl Ask {
     }
 
     pub fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.operation.spec().status).unwrap_or(StatusCode::OK)
+        StatusCode::from_u16(self.operation.route().status).unwrap_or(StatusCode::OK)
     }
 
-    /// What makes the cursors of a list of this caller.
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// What makes the cursors of a list of this caller: REST's lists are all newest first.
     pub fn cursor_scope(&self, list: ListName) -> CursorScope<'_> {
-        self.call.cursor_scope(list)
+        self.call.cursor_scope(list, Order::Newest)
     }
 }
 
 /// Whether the operation's request has a JSON body.
 fn takes_body(operation: Operation) -> bool {
-    matches!(operation.spec().method, Method::Post | Method::Put)
+    matches!(operation.route().method, Method::Post | Method::Put)
         && operation != Operation::ApplicationsRegenerateSecret
 }
 
@@ -89,10 +94,10 @@ async fn read(
     caller: Caller,
 ) -> Result<Ask, Failure> {
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    if !operation.spec().is_list() {
+    if !operation.spec().is_list() && operation != Operation::AnalyticsContracts {
         refuse_query(&query)?;
     }
-    let bytes = match operation.spec().method {
+    let bytes = match operation.route().method {
         Method::Get => Bytes::new(),
         Method::Post | Method::Put | Method::Delete => read_body(&services.settings, body).await?,
     };
@@ -106,9 +111,9 @@ async fn read(
     } else {
         return Err(Error::malformed("body", "is not taken by this operation").into());
     };
-    let once = if operation.spec().takes_key() {
+    let once = if operation.route().takes_key() {
         let canonical = body.clone().unwrap_or(Ok(Value::Null));
-        once(&parts.headers, &caller, operation.spec().method.as_str(), parts.uri.path(), &canonical)?
+        once(&parts.headers, &caller, operation.route().method.as_str(), parts.uri.path(), &canonical)?
     } else {
         None
     };
@@ -160,7 +165,7 @@ pub async fn answer_failure(services: Arc<Services>, request: Request, allowed: 
 
 /// The `Allow` header of a path.
 pub fn allowed(operations: &[Operation]) -> &'static str {
-    let has = |method| operations.iter().any(|operation| operation.spec().method == method);
+    let has = |method| operations.iter().any(|operation| operation.route().method == method);
     match (has(Method::Get), has(Method::Post), has(Method::Put), has(Method::Delete)) {
         (true, true, false, false) => "GET, HEAD, POST",
         (true, false, true, true) => "GET, HEAD, PUT, DELETE",

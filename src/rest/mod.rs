@@ -1,11 +1,16 @@
 //! The REST facade: shims. The catalogue (`model::operation`) says which routes there are; `dispatch` says which
 //! resolver answers each; everything around it is the same for all.
 
+mod analytics;
 mod answer;
 mod applications;
 mod customers;
 mod endpoint;
+mod entitlements;
+mod export;
+mod metering;
 mod oauth;
+mod offers;
 pub mod openapi;
 mod system;
 
@@ -55,9 +60,30 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         Operation::CustomersGet => customers::get(ask).await,
         Operation::CustomersUpdate => customers::update(ask).await,
         Operation::CustomersDelete => customers::delete(ask).await,
+        Operation::CustomersExport => export::customers(ask).await,
+        Operation::EntitlementsList => entitlements::list(ask).await,
+        Operation::EntitlementsGet => entitlements::get(ask).await,
+        Operation::EntitlementsExport => export::entitlements(ask).await,
+        Operation::PrivateOffersList => offers::list(ask).await,
+        Operation::PrivateOffersCreate => offers::create(ask).await,
+        Operation::PrivateOffersGet => offers::get(ask).await,
+        Operation::PrivateOffersUpdate => offers::update(ask).await,
+        Operation::PrivateOffersDelete => offers::delete(ask).await,
+        Operation::PrivateOffersExport => export::offers(ask).await,
+        Operation::MeteringList => metering::list(ask).await,
+        Operation::MeteringSubmit => metering::submit(ask).await,
+        Operation::MeteringGet => metering::get(ask).await,
+        Operation::MeteringExport => export::metering(ask).await,
+        Operation::AnalyticsContracts => analytics::contracts(ask).await,
+        Operation::AnalyticsRevenue => analytics::revenue(ask),
         Operation::TokenIssue | Operation::TokenRevoke | Operation::TokenIntrospect => {
             unreachable!("public operations are routed to `public`")
         }
+        Operation::EntitlementsSuspend
+        | Operation::EntitlementsReinstate
+        | Operation::EntitlementsRenew
+        | Operation::EntitlementsCancel
+        | Operation::AnalyticsSeries => unreachable!("operations of GraphQL alone have no route"),
     }
 }
 
@@ -73,8 +99,10 @@ pub fn router(services: &Arc<Services>, side: Side) -> Router {
 
 fn by_path(side: Side) -> BTreeMap<&'static str, Vec<Operation>> {
     let mut paths: BTreeMap<&'static str, Vec<Operation>> = BTreeMap::new();
-    for operation in Operation::ALL.iter().filter(|operation| side.serves(operation.spec().path)) {
-        paths.entry(operation.spec().path).or_default().push(*operation);
+    for operation in Operation::ALL {
+        if let Some(route) = operation.spec().route.filter(|route| side.serves(route.path)) {
+            paths.entry(route.path).or_default().push(*operation);
+        }
     }
     paths
 }
@@ -92,7 +120,7 @@ fn path_routes(services: &Arc<Services>, operations: &[Operation]) -> MethodRout
     });
     for operation in operations.iter().copied() {
         let services = Arc::clone(services);
-        let filter = method_filter(operation.spec().method);
+        let filter = method_filter(operation.route().method);
         routes = if operation.access() == Access::Public {
             routes.on(filter, move |request: Request| public(services, operation, request))
         } else {

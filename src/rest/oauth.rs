@@ -116,9 +116,9 @@ pub fn metadata(auth_url: &str) -> Value {
     let methods = ["client_secret_basic", "client_secret_post"];
     json!({
         "issuer": auth_url,
-        "token_endpoint": at(Operation::TokenIssue.spec().path),
-        "revocation_endpoint": at(Operation::TokenRevoke.spec().path),
-        "introspection_endpoint": at(Operation::TokenIntrospect.spec().path),
+        "token_endpoint": at(Operation::TokenIssue.route().path),
+        "revocation_endpoint": at(Operation::TokenRevoke.route().path),
+        "introspection_endpoint": at(Operation::TokenIntrospect.route().path),
         "grant_types_supported": ["client_credentials"],
         "response_types_supported": [],
         "scopes_supported": Scope::ALL,

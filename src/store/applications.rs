@@ -2,6 +2,7 @@
 
 use surrealdb::types::{Bytes, RecordId, SurrealValue};
 
+use super::pages::Placed;
 use super::write::{Block, Plan, UNMOVED};
 use super::{Store, Tenant, own_key, vars};
 use crate::error::{Error, Result};
@@ -26,6 +27,13 @@ struct Row {
     last_used_at: Option<Timestamp>,
     secret_rotated_at: Timestamp,
     revision: i64,
+    position: Option<String>,
+}
+
+impl Placed for Row {
+    fn position(&mut self) -> Option<String> {
+        self.position.take()
+    }
 }
 
 /// An application as it was read, and the revision that a change must still meet.
@@ -127,7 +135,7 @@ impl Tenant {
         let record = self.record("application", application.id.key());
         let block = Block::default().then(CREATE, vars! { "record" => record, "content" => content });
         let block = self.audited(block, actor, "application.created", application.id.to_string());
-        Plan { answer: new, block, event: None }
+        Plan::quiet(new, block)
     }
 
     pub fn plan_application_updated(&self, from: &Versioned, to: Application, actor: &str) -> Plan<Application> {
@@ -140,7 +148,7 @@ impl Tenant {
             "revision" => from.revision + 1,
         };
         let block = self.unmoved_application(from).then(UPDATE, vars! { "content" => content });
-        Plan { block: self.audited(block, actor, "application.updated", to.id.to_string()), answer: to, event: None }
+        Plan::quiet(to.clone(), self.audited(block, actor, "application.updated", to.id.to_string()))
     }
 
     /// The new secret's hash, and a new epoch: every token of an older epoch is void from this commit on.
@@ -158,14 +166,14 @@ impl Tenant {
         };
         let block = self.unmoved_application(from).then(ROTATE, vars);
         let target = to.application.id.to_string();
-        Plan { block: self.audited(block, actor, "application.secret_regenerated", target), answer: to, event: None }
+        Plan::quiet(to, self.audited(block, actor, "application.secret_regenerated", target))
     }
 
     pub fn plan_application_deleted(&self, from: &Versioned, actor: &str) -> Plan<Application> {
         let block = self.unmoved_application(from).then("DELETE ONLY $record RETURN BEFORE;", vars! {});
         let answer = from.application.clone();
         let block = self.audited(block, actor, "application.deleted", answer.id.to_string());
-        Plan { block, answer, event: None }
+        Plan::quiet(answer, block)
     }
 
     /// An operator's decision, outside the documented API.
@@ -176,7 +184,7 @@ impl Tenant {
         self.write(|| async {
             let current = self.get_application_versioned(id).await?;
             let block = self.unmoved_application(&current).then(SET, vars.clone());
-            Ok(Plan { answer: (), block, event: None })
+            Ok(Plan::quiet((), block))
         })
         .await
     }

@@ -55,7 +55,7 @@ impl Store {
         }
         Ok(Self(Arc::new(Inner {
             connections,
-            next: AtomicUsize::new(0),
+            queries: AtomicUsize::new(0),
             embedded,
             url: target.url.clone(),
             clock,

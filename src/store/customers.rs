@@ -3,15 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use surrealdb::types::{RecordId, SurrealValue};
+use surrealdb::types::{Object, RecordId, SurrealValue};
 
 use super::cache::current;
-use super::write::{Block, Plan, UNMOVED};
+use super::documents::listed_columns;
+use super::lists::{Listing, words_column};
+use super::pages::Placed;
+use super::write::{Block, Plan, Seen};
 use super::{Tenant, own_key, vars};
 use crate::error::{Error, Result};
 use crate::model::customer::{Customer, CustomerDetail, CustomerStatus, account_fields};
 use crate::model::entitlement::{EntitlementStatus, EntitlementSummary};
 use crate::model::event::NewEvent;
+use crate::model::filter::{Filter, Order, OrderBy, words};
 use crate::model::id::{CustomerId, EntitlementId, OrganizationId};
 use crate::model::page::{Page, Window};
 use crate::model::time::Timestamp;
@@ -21,7 +25,7 @@ use crate::model::vendor::Vendor;
 const MAX_SUMMARIES: i64 = 100;
 
 #[derive(SurrealValue)]
-struct Row {
+pub(super) struct Row {
     id: RecordId,
     vendor: Vendor,
     account: String,
@@ -29,7 +33,15 @@ struct Row {
     company_name: String,
     status: CustomerStatus,
     updated_at: Timestamp,
-    revision: i64,
+    live: i64,
+    suspended: i64,
+    position: Option<String>,
+}
+
+impl Placed for Row {
+    fn position(&mut self) -> Option<String> {
+        self.position.take()
+    }
 }
 
 #[derive(SurrealValue)]
@@ -40,26 +52,61 @@ struct SummaryRow {
 }
 
 #[derive(SurrealValue)]
-struct ChildRow {
-    id: RecordId,
-    customer: String,
-    listing_id: String,
-    status: EntitlementStatus,
+struct SummariesRow {
+    key: String,
+    entitlements: Vec<SummaryRow>,
 }
 
 #[derive(SurrealValue)]
 struct DetailRow {
+    sequence: i64,
     customer: Row,
     entitlements: Vec<SummaryRow>,
 }
 
-/// A customer as it was read, and the revision that a change must still meet.
-pub struct Versioned {
+/// What a change of a customer starts from.
+pub struct CustomerSeen {
+    pub seen: Seen,
     pub detail: CustomerDetail,
-    revision: i64,
+    /// How many live entitlements it has.
+    pub live: i64,
+}
+
+/// A customer with what it counts of its entitlements.
+#[derive(Clone, Debug)]
+pub struct CustomerState {
+    pub customer: Customer,
+    pub live: i64,
+    pub suspended: i64,
+}
+
+impl CustomerState {
+    /// After one of its entitlements went from one state to another. With every live one suspended it is suspended itself
+    /// (`contract.md` §8); one that was inactive and gets a live one is active again.
+    #[must_use]
+    pub fn after(&self, from: Option<EntitlementStatus>, to: EntitlementStatus) -> Self {
+        let count = |known: i64, counts: &dyn Fn(EntitlementStatus) -> bool| {
+            known - i64::from(from.is_some_and(counts)) + i64::from(counts(to))
+        };
+        let live = count(self.live, &EntitlementStatus::is_live);
+        let suspended = count(self.suspended, &|status| status == EntitlementStatus::Suspended);
+        let mut customer = self.customer.clone();
+        customer.status = match customer.status {
+            _ if live > 0 && live == suspended => CustomerStatus::Suspended,
+            _ if live > 0 => CustomerStatus::Active,
+            CustomerStatus::Suspended => CustomerStatus::Active,
+            status => status,
+        };
+        Self { customer, live, suspended }
+    }
 }
 
 impl Row {
+    pub(super) fn into_state(self, organization: OrganizationId) -> Result<CustomerState> {
+        let (live, suspended) = (self.live, self.suspended);
+        Ok(CustomerState { customer: self.into_model(organization)?, live, suspended })
+    }
+
     fn into_model(self, organization_id: OrganizationId) -> Result<Customer> {
         let id =
             CustomerId::from_key(own_key(&self.id)?).ok_or_else(|| Error::internal("a customer's key is broken"))?;
@@ -91,15 +138,56 @@ const DETAIL: &str = "{
     LET $customer = SELECT * FROM ONLY $record;
     IF $customer = NONE { RETURN NONE };
     RETURN {
+        sequence: $organization.sequence,
         customer: $customer,
-        entitlements: (SELECT id, listing_id, status FROM entitlement
-            WHERE organization = $org AND customer = $key LIMIT $summaries)
+        entitlements: (SELECT id, listing_id, status, key FROM entitlement WITH INDEX entitlement_of
+            WHERE organization = $org AND customer = $key ORDER BY key LIMIT $summaries)
     };
 }";
 
+const STATE: &str = "{
+    LET $customer = SELECT * FROM ONLY $record;
+    IF $customer = NONE { RETURN NONE };
+    RETURN { sequence: $organization.sequence, customer: $customer };
+}";
+
+#[derive(SurrealValue)]
+struct StateRow {
+    sequence: i64,
+    customer: Row,
+}
+
+/// What can be searched for: the name, the address, the vendor's identifier.
+fn words_of(customer: &Customer) -> Vec<String> {
+    let fields = [
+        Some(&customer.company_name),
+        customer.email.as_ref(),
+        customer.cloud_account_id.as_ref(),
+        customer.tenant_id.as_ref(),
+    ];
+    words(&fields.into_iter().flatten().cloned().collect::<Vec<_>>().join(" "))
+}
+
 impl Tenant {
-    pub async fn list_customers(&self, window: Window) -> Result<Page<Customer>> {
-        self.page::<Row>("customer", window).await?.try_map(|row| row.into_model(self.organization))
+    pub async fn list_customers(&self, filter: &Filter, order: Order, window: Window) -> Result<Page<Customer>> {
+        let listing = Listing { table: "customer", columns: "*", filter, order };
+        self.listed::<Row>(&listing, window).await?.try_map(|row| row.into_model(self.organization))
+    }
+
+    /// Those of these that exist.
+    pub async fn customers(&self, ids: &[CustomerId]) -> Result<Vec<Customer>> {
+        let records: Vec<RecordId> = ids.iter().map(|id| self.record("customer", id.key())).collect();
+        let rows: Vec<Row> = self.store.ask("SELECT * FROM $records", vars! { "records" => records }).await?;
+        rows.into_iter().map(|row| row.into_model(self.organization)).collect()
+    }
+
+    /// For planners that change something of a customer's.
+    pub async fn find_customer_state(&self, id: CustomerId) -> Result<Option<(Seen, CustomerState)>> {
+        let vars =
+            vars! { "record" => self.record("customer", id.key()), "organization" => self.organization_record() };
+        let found: Option<StateRow> = self.store.ask(STATE, vars).await?;
+        let state = |row: StateRow| Ok((Seen(row.sequence), row.customer.into_state(self.organization)?));
+        found.map(state).transpose()
     }
 
     pub async fn get_customer(&self, id: CustomerId) -> Result<Arc<CustomerDetail>> {
@@ -108,27 +196,28 @@ impl Tenant {
         if let Some(detail) = current(&cache.customers, &key, quiet) {
             return Ok(detail);
         }
-        let detail = Arc::new(self.get_versioned(id).await?.detail);
+        let detail = Arc::new(self.see_customer(id).await?.detail);
         if let Some(quiet) = quiet {
             cache.customers.insert(key, (quiet, Arc::clone(&detail)));
         }
         Ok(detail)
     }
 
-    /// For planners: what a change starts from.
-    pub async fn get_versioned(&self, id: CustomerId) -> Result<Versioned> {
+    /// For planners.
+    pub async fn see_customer(&self, id: CustomerId) -> Result<CustomerSeen> {
         let vars = vars! {
             "record" => self.record("customer", id.key()),
+            "organization" => self.organization_record(),
             "org" => self.organization.to_string(),
             "key" => id.key(),
             "summaries" => MAX_SUMMARIES,
         };
         let found: Option<DetailRow> = self.store.ask(DETAIL, vars).await?;
-        let DetailRow { customer: row, entitlements } = found.ok_or(Error::NOT_FOUND)?;
-        let revision = row.revision;
+        let DetailRow { sequence, customer: row, entitlements } = found.ok_or(Error::NOT_FOUND)?;
+        let live = row.live;
         let customer = row.into_model(self.organization)?;
         let entitlements = entitlements.into_iter().map(SummaryRow::into_model).collect::<Result<_>>()?;
-        Ok(Versioned { detail: CustomerDetail { customer, entitlements }, revision })
+        Ok(CustomerSeen { seen: Seen(sequence), detail: CustomerDetail { customer, entitlements }, live })
     }
 
     /// The newest entitlements of each customer, in one query.
@@ -136,71 +225,97 @@ impl Tenant {
         &self,
         ids: &[CustomerId],
     ) -> Result<HashMap<CustomerId, Vec<EntitlementSummary>>> {
-        const OF: &str = "SELECT id, customer, listing_id, status FROM entitlement
-            WHERE organization = $org AND customer IN $keys LIMIT $most";
-        let most = MAX_SUMMARIES * i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        const OF: &str = "RETURN $keys.map(|$key| { key: $key, entitlements:
+            (SELECT id, listing_id, status, key FROM entitlement WITH INDEX entitlement_of
+                WHERE organization = $org AND customer = $key ORDER BY key LIMIT $summaries) })";
         let keys: Vec<String> = ids.iter().map(|id| id.key()).collect();
-        let vars = vars! { "org" => self.organization.to_string(), "keys" => keys, "most" => most };
-        let mut found: HashMap<CustomerId, Vec<EntitlementSummary>> = HashMap::new();
-        for row in self.store.ask::<Vec<ChildRow>>(OF, vars).await? {
-            let customer = CustomerId::from_key(&row.customer);
-            let customer = customer.ok_or_else(|| Error::internal("an entitlement's customer is broken"))?;
-            let summary = SummaryRow { id: row.id, listing_id: row.listing_id, status: row.status };
-            found.entry(customer).or_default().push(summary.into_model()?);
-        }
-        Ok(found)
+        let vars = vars! { "org" => self.organization.to_string(), "keys" => keys, "summaries" => MAX_SUMMARIES };
+        let summaries = |row: SummariesRow| {
+            let id = CustomerId::from_key(&row.key).ok_or_else(|| Error::internal("a customer's key is broken"))?;
+            Ok((id, row.entitlements.into_iter().map(SummaryRow::into_model).collect::<Result<_>>()?))
+        };
+        self.store.ask::<Vec<SummariesRow>>(OF, vars).await?.into_iter().map(summaries).collect()
     }
 
     pub async fn has_open_offer(&self, id: CustomerId) -> Result<bool> {
-        const OPEN: &str = "SELECT VALUE id FROM private_offer
+        const OPEN: &str = "SELECT VALUE id FROM private_offer WITH INDEX private_offer_customer
             WHERE organization = $org AND customer = $key AND status = 'created' LIMIT 1";
         let vars = vars! { "org" => self.organization.to_string(), "key" => id.key() };
         Ok(!self.store.ask::<Vec<RecordId>>(OPEN, vars).await?.is_empty())
     }
 
     pub fn plan_customer_created(&self, detail: CustomerDetail, event: NewEvent) -> Plan<CustomerDetail> {
-        const CREATE: &str = "CREATE ONLY $record CONTENT $content RETURN NONE;";
+        const CREATE: &str = "CREATE ONLY $customer CONTENT $customer_content RETURN NONE;";
         let customer = &detail.customer;
-        let content = vars! {
-            "organization" => self.organization.to_string(),
+        let mut content = vars! {
             "vendor" => customer.vendor,
             "account" => customer.cloud_account_id.clone().or_else(|| customer.tenant_id.clone()),
-            "email" => customer.email.clone(),
-            "company_name" => customer.company_name.clone(),
-            "status" => customer.status,
-            "updated_at" => customer.updated_at,
-            "revision" => 1_i64,
+            "live" => 0_i64,
+            "suspended" => 0_i64,
         };
-        let vars = vars! { "record" => self.record("customer", customer.id.key()), "content" => content };
-        Plan { block: Block::default().then(CREATE, vars), event: Some(event), answer: detail }
+        content.extend(self.customer_columns(customer));
+        let key = customer.id.key();
+        let vars = vars! { "customer" => self.record("customer", key.as_str()), "customer_content" => content };
+        let block = Block::default().then(CREATE, vars).and(self.reword("customer", &key, &[], &words_of(customer)));
+        Plan { block, events: vec![event], answer: detail, seen: None }
     }
 
-    pub fn plan_customer_updated(&self, from: &Versioned, to: CustomerDetail, event: NewEvent) -> Plan<CustomerDetail> {
-        const UPDATE: &str = "UPDATE ONLY $record MERGE $content RETURN NONE;";
-        let customer = &to.customer;
-        let content = vars! {
+    pub fn plan_customer_updated(
+        &self,
+        from: &CustomerSeen,
+        to: CustomerDetail,
+        event: NewEvent,
+    ) -> Plan<CustomerDetail> {
+        const UPDATE: &str = "UPDATE ONLY $customer MERGE $customer_content RETURN NONE;";
+        let (customer, key) = (&to.customer, to.customer.id.key());
+        let vars = vars! {
+            "customer" => self.record("customer", key.as_str()),
+            "customer_content" => self.customer_columns(customer),
+        };
+        let reworded = self.reword("customer", &key, &words_of(&from.detail.customer), &words_of(customer));
+        let block = Block::default().then(UPDATE, vars).and(reworded);
+        Plan { block, events: vec![event], answer: to, seen: Some(from.seen) }
+    }
+
+    /// What an update can change.
+    fn customer_columns(&self, customer: &Customer) -> Object {
+        let order = OrderBy::Text(&customer.company_name);
+        let mut columns = listed_columns(self.organization.to_string(), customer.id.0, &order);
+        columns.extend(vars! {
             "email" => customer.email.clone(),
             "company_name" => customer.company_name.clone(),
             "status" => customer.status,
             "updated_at" => customer.updated_at,
-            "revision" => from.revision + 1,
-        };
-        let block = self.unmoved(from).then(UPDATE, vars! { "content" => content });
-        Plan { block, event: Some(event), answer: to }
+            "words" => words_column(&words_of(customer)),
+        });
+        columns
     }
 
     pub fn plan_customer_deleted(
         &self,
-        from: &Versioned,
+        from: &CustomerSeen,
         gone: CustomerDetail,
         event: NewEvent,
     ) -> Plan<CustomerDetail> {
-        let block = self.unmoved(from).then("DELETE ONLY $record RETURN BEFORE;", vars! {});
-        Plan { block, event: Some(event), answer: gone }
+        const DELETE: &str = "DELETE ONLY $customer RETURN BEFORE;";
+        let key = gone.customer.id.key();
+        let vars = vars! { "customer" => self.record("customer", key.as_str()) };
+        let forgotten = self.reword("customer", &key, &words_of(&from.detail.customer), &[]);
+        let block = Block::default().then(DELETE, vars).and(forgotten);
+        Plan { block, events: vec![event], answer: gone, seen: Some(from.seen) }
     }
 
-    fn unmoved(&self, from: &Versioned) -> Block {
-        let record = self.record("customer", from.detail.customer.id.key());
-        Block::default().then(UNMOVED, vars! { "record" => record, "revision" => from.revision })
+    /// The statements that bring a customer to a state that follows from its entitlements.
+    pub fn save_customer_state(&self, to: &CustomerState) -> Block {
+        const SET: &str = "UPDATE ONLY $customer SET status = $customer_status, updated_at = $customer_updated_at,
+            live = $customer_live, suspended = $customer_suspended RETURN NONE;";
+        let vars = vars! {
+            "customer" => self.record("customer", to.customer.id.key()),
+            "customer_status" => to.customer.status,
+            "customer_updated_at" => to.customer.updated_at,
+            "customer_live" => to.live,
+            "customer_suspended" => to.suspended,
+        };
+        Block::default().then(SET, vars)
     }
 }

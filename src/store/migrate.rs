@@ -12,7 +12,10 @@ use super::{OpenError, Store, vars};
 use crate::error::Error;
 
 /// Every migration, in order. A file that was released is never edited: its checksum is in people's databases.
-const MIGRATIONS: &[(&str, &str)] = &[("0001_house", include_str!("schema/0001_house.surql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_house", include_str!("schema/0001_house.surql")),
+    ("0002_resources", include_str!("schema/0002_resources.surql")),
+];
 
 /// What to do with a migration that was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ impl Store {
         loop {
             let rows = self.settled_rows(resume).await?;
             self.check_rows(&rows)?;
-            let done = rows.iter().filter(|row| row.state == "applied").count();
+            let done = rows.iter().take_while(|row| row.state == "applied").count();
             let Some((name, text)) = MIGRATIONS.get(done) else { return Ok(applied) };
             if self.claim(done + 1, name, text, rows.len() > done).await? {
                 self.step(text, vars! {}).await?;

@@ -3,10 +3,12 @@
 //! - [`Store`]: the connected database, cheap to clone. Workers and the composition root hold it.
 //! - [`Tenant`]: the store seen from one organization. Resolvers get it from `Call::grant` and from nowhere else.
 //! - [`write::Block`] and [`write::Plan`]: one change as one transaction, with its event and its idempotency row.
-//! - the page query in `pages`: newest first by key, forward.
+//! - the page query in `pages`: newest first by key, forward; filtered, ordered and searched lists in `lists`.
+//! - `documents`: records that are kept as the JSON of their single-object form.
 //!
 //! Values are always bound, never formatted in.
 
+mod analytics;
 pub mod applications;
 mod audit;
 pub mod backup;
@@ -14,10 +16,16 @@ mod cache;
 pub mod connect;
 pub mod customers;
 pub mod doctor;
+mod documents;
+pub mod due;
+pub mod entitlements;
 mod errors;
 mod idempotency;
 mod lanes;
+mod lists;
+pub mod metering;
 pub mod migrate;
+pub mod offers;
 pub mod organizations;
 mod pages;
 pub mod rates;
@@ -48,7 +56,8 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     /// One handle for an embedded engine; a few for a server, because requests on one connection queue.
     connections: Vec<Surreal<Any>>,
-    next: AtomicUsize,
+    /// How many queries were sent; also who takes the next connection.
+    queries: AtomicUsize,
     embedded: bool,
     url: String,
     clock: Clock,
@@ -79,13 +88,26 @@ impl Store {
         self.db()
     }
 
+    /// How many queries this process has sent to the database.
+    pub fn queries(&self) -> usize {
+        self.0.queries.load(Ordering::Relaxed)
+    }
+
     fn db(&self) -> &Surreal<Any> {
         let connections = &self.0.connections;
-        &connections[self.0.next.fetch_add(1, Ordering::Relaxed) % connections.len()]
+        &connections[self.0.queries.fetch_add(1, Ordering::Relaxed) % connections.len()]
     }
 
     /// Runs one statement (or one block) and reads its rows as `T`: `Option<Row>`, `Vec<Row>` or a plain value.
     async fn ask<T: SurrealValue>(&self, surrealql: &'static str, vars: Object) -> Result<T>
+    where
+        usize: surrealdb::opt::QueryResult<T>,
+    {
+        self.ask_composed(surrealql.to_owned(), vars).await
+    }
+
+    /// The same for a text that was put together from our own words. Values are bound there, too.
+    async fn ask_composed<T: SurrealValue>(&self, surrealql: String, vars: Object) -> Result<T>
     where
         usize: surrealdb::opt::QueryResult<T>,
     {

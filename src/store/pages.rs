@@ -5,28 +5,52 @@
 use surrealdb::types::{SurrealValue, Value};
 
 use super::{Tenant, vars};
-use crate::error::Result;
-use crate::model::id::invert;
+use crate::error::{Error, Result};
 use crate::model::page::{Page, Window};
 
-pub(super) const FIRST: &str = "SELECT * FROM type::record($table, [$org]..[$org, ..]) LIMIT $rows";
-pub(super) const NEXT: &str = "SELECT * FROM type::record($table, [$org, $after]>..[$org, ..]) LIMIT $rows";
+pub(super) const FIRST: &str =
+    "SELECT *, record::id(id)[1] AS position FROM type::record($table, [$org]..[$org, ..]) LIMIT $rows";
+pub(super) const NEXT: &str =
+    "SELECT *, record::id(id)[1] AS position FROM type::record($table, [$org, $after]>..[$org, ..]) LIMIT $rows";
+
+/// A row of a list, which knows where it stands in the list's order.
+pub(super) trait Placed {
+    fn position(&mut self) -> Option<String>;
+}
+
+/// Rows with their positions, as a page. One row more than the limit tells that more follow.
+pub(super) fn page_of<Row: Placed>(rows: Vec<Row>, limit: usize) -> Result<Page<Row>> {
+    let placed = rows.into_iter().map(|mut row| {
+        let position = row.position().ok_or_else(|| Error::internal("a row of a list has no position"))?;
+        Ok((position, row))
+    });
+    Ok(Page::from_rows(placed.collect::<Result<_>>()?, limit))
+}
 
 impl Tenant {
-    /// The rows of a window. One more than the limit is read: it tells whether more follow.
-    pub(super) async fn page<Row: SurrealValue>(&self, table: &'static str, window: Window) -> Result<Page<Row>> {
+    /// The rows of a window, newest first.
+    pub(super) async fn page<Row: SurrealValue + Placed>(
+        &self,
+        table: &'static str,
+        window: Window,
+    ) -> Result<Page<Row>> {
         let mut vars = vars! {
             "table" => table,
             "org" => self.organization.to_string(),
-            "rows" => i64::try_from(window.limit + 1).unwrap_or(i64::MAX),
+            "rows" => rows_of(window.limit),
         };
         let query = match window.after {
             None => FIRST,
             Some(after) => {
-                vars.insert("after".to_owned(), Value::String(invert(after)));
+                vars.insert("after".to_owned(), Value::String(after));
                 NEXT
             }
         };
-        Ok(Page::from_rows(self.store.ask(query, vars).await?, window.limit))
+        page_of(self.store.ask(query, vars).await?, window.limit)
     }
+}
+
+/// How many rows to read for a page.
+pub(super) fn rows_of(limit: usize) -> i64 {
+    i64::try_from(limit + 1).unwrap_or(i64::MAX)
 }

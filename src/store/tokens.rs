@@ -114,6 +114,6 @@ impl Store {
 impl Tenant {
     /// A change that reads nothing and answers nothing, with the retries of every write.
     async fn in_lane(&self, block: Block) -> Result<()> {
-        self.write(|| async { Ok(Plan { answer: (), block: block.clone(), event: None }) }).await
+        self.write(|| async { Ok(Plan::quiet((), block.clone())) }).await
     }
 }

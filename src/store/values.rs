@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use surrealdb::types::{Error, Kind, SurrealValue, Value};
 
 use crate::model::customer::CustomerStatus;
+use crate::model::decimal::Decimal;
 use crate::model::entitlement::EntitlementStatus;
 use crate::model::scope::Scopes;
 use crate::model::time::Timestamp;
@@ -31,6 +32,18 @@ macro_rules! text_values {
 }
 
 text_values!(Vendor, CustomerStatus, EntitlementStatus);
+
+impl SurrealValue for Decimal {
+    fn kind_of() -> Kind {
+        rust_decimal::Decimal::kind_of()
+    }
+    fn into_value(self) -> Value {
+        self.exact().into_value()
+    }
+    fn from_value(value: Value) -> Result<Self, Error> {
+        rust_decimal::Decimal::from_value(value).map(Self::from)
+    }
+}
 
 impl SurrealValue for Scopes {
     fn kind_of() -> Kind {

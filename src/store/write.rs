@@ -34,7 +34,7 @@ impl Block {
     /// Adds statements, each ended by `;`. Their parameter names must be new to the block.
     #[must_use]
     pub fn then(self, statements: &'static str, vars: Object) -> Self {
-        self.then_block(Self { statements: statements.to_owned(), vars, credentials: false })
+        self.and(Self { statements: statements.to_owned(), vars, credentials: false })
     }
 
     /// Says that the block may void tokens: no token that was read before it counts any more.
@@ -43,7 +43,9 @@ impl Block {
         Self { credentials: true, ..self }
     }
 
-    fn then_block(mut self, other: Self) -> Self {
+    /// Both, in this order, in one transaction.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
         self.statements.push_str(&other.statements);
         self.vars.extend(other.vars);
         self.credentials |= other.credentials;
@@ -63,13 +65,31 @@ impl Block {
 pub struct Plan<T> {
     pub answer: T,
     pub block: Block,
-    pub event: Option<NewEvent>,
+    /// In the order they are told.
+    pub events: Vec<NewEvent>,
+    /// What the plan was made from; the transaction fails, and is planned again, when that is no longer so.
+    pub seen: Option<Seen>,
 }
+
+/// The number of the organization's last event when a planner began to read. Whatever is told of in events cannot have
+/// changed while it is still the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen(pub(super) i64);
 
 impl<T> Plan<T> {
     /// An answer that changes nothing.
     pub fn unchanged(answer: T) -> Self {
-        Self { answer, block: Block::default(), event: None }
+        Self::quiet(answer, Block::default())
+    }
+
+    /// The same change with another answer.
+    pub fn answering<U>(self, answer: U) -> Plan<U> {
+        Plan { answer, block: self.block, events: self.events, seen: self.seen }
+    }
+
+    /// A change that nobody is told of.
+    pub fn quiet(answer: T, block: Block) -> Self {
+        Self { answer, block, events: Vec::new(), seen: None }
     }
 }
 
@@ -82,12 +102,14 @@ struct Key<'a> {
     stale: bool,
 }
 
-const EVENT: &str = "
-    LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
-    CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
-        kind: $event_kind, vendor: $event_vendor, at: $event_at,
-        envelope: string::concat($event_head, <string> $sequence, $event_tail)
-    } RETURN NONE;";
+const EVENTS: &str = "
+    FOR $news IN $events {
+        LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
+        CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
+            kind: $news.kind, vendor: $news.vendor, at: $news.at,
+            envelope: string::concat($news.head, <string> $sequence, $news.tail)
+        } RETURN NONE;
+    };";
 
 impl Tenant {
     /// Runs a change to its end: at most once under an idempotency key, in the lane, with bounded retries.
@@ -156,7 +178,7 @@ impl Tenant {
         let mut pause = FIRST_PAUSE;
         for _ in 0..MAX_ATTEMPTS {
             let planned = plan().await?;
-            let block = self.complete(planned.block, planned.event.as_ref(), key, &planned.answer)?;
+            let block = self.complete(&planned, key)?;
             if block.is_empty() {
                 return Ok(planned.answer);
             }
@@ -185,32 +207,24 @@ impl Tenant {
         }
     }
 
-    /// The plan's block with the event and the idempotency row that belong to it.
-    fn complete<T: Serialize>(
-        &self,
-        planned: Block,
-        event: Option<&NewEvent>,
-        key: Option<Key<'_>>,
-        answer: &T,
-    ) -> Result<Block> {
+    /// The plan's block with the events and the idempotency row that belong to it.
+    fn complete<T: Serialize>(&self, plan: &Plan<T>, key: Option<Key<'_>>) -> Result<Block> {
         // First of all, so that a twin in another process fails here and not on what the first one changed.
         let mut block = match key {
-            Some(key) => self.remembering(key, &Outcome::Done(answer))?,
+            Some(key) => self.remembering(key, &Outcome::Done(&plan.answer))?,
             None => Block::default(),
         };
-        block = block.then_block(planned);
-        if let Some(event) = event {
-            let (head, tail) = event.halves();
+        if let Some(Seen(seen)) = plan.seen {
+            block = block.then(UNSEEN, vars! { "organization" => self.organization_record(), "seen" => seen });
+        }
+        block = block.and(plan.block.clone());
+        if !plan.events.is_empty() {
             let vars = vars! {
                 "organization" => self.organization_record(),
                 "event_org" => self.organization.to_string(),
-                "event_kind" => event.kind.as_str(),
-                "event_vendor" => event.vendor,
-                "event_at" => event.id.created_at(),
-                "event_head" => head,
-                "event_tail" => tail,
+                "events" => plan.events.iter().map(row_of).collect::<Vec<Object>>(),
             };
-            block = block.then(EVENT, vars);
+            block = block.then(EVENTS, vars);
         }
         Ok(block)
     }
@@ -231,5 +245,16 @@ impl Tenant {
     }
 }
 
-/// Statements that a record was not changed since the plan read it.
+fn row_of(event: &NewEvent) -> Object {
+    let (head, tail) = event.halves();
+    vars! {
+        "kind" => event.kind.as_str(), "vendor" => event.vendor, "at" => event.id.created_at(),
+        "head" => head, "tail" => tail,
+    }
+}
+
+/// Fails when anything was told since the plan was made.
+const UNSEEN: &str = "IF $organization.sequence != $seen { THROW 'moved' };";
+
+/// Fails when a record that tells of itself in no event was changed since the plan read it.
 pub(super) const UNMOVED: &str = "IF $record.revision != $revision { THROW 'moved' };";

@@ -40,5 +40,7 @@ fn every_root_field_of_graphql_is_an_operation() {
     }
     let operations: BTreeSet<String> =
         Operation::ALL.iter().filter_map(|operation| operation.spec().graphql).map(str::to_owned).collect();
+    // Relay's `node` passes the guard of the record's own operation.
+    fields.remove("Query.node");
     assert_eq!(fields, operations);
 }

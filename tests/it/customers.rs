@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Facade, TestApp, new_customer};
+use mercato::model::entitlement::NewEntitlement;
+use mercato::model::lifecycle::Step;
+
+use crate::harness::{CUSTOMERS, Facade, OFFERS, TestApp, new_customer};
 use crate::snapshot;
 
 /// Everything that can be done with customers, and every way in which it is refused.
@@ -17,40 +20,46 @@ async fn scenario(facade: Facade) -> Vec<Value> {
     let a =
         json!({ "vendor": "cloud_a", "cloudAccountId": "1234", "companyName": "Northwind", "email": "it@nw.example" });
     let b = json!({ "vendor": "cloud_b", "tenantId": "t-1", "companyName": "Blue Harbor" });
-    let first = say("create cloud_a", facade.create_customer(&party, a.clone()).await);
+    let first = say("create cloud_a", facade.create(&party, CUSTOMERS, a.clone()).await);
     let id = first["ok"]["id"].as_str().unwrap_or_default().to_owned();
-    say("create cloud_b", facade.create_customer(&party, b).await);
-    say("create a duplicate", facade.create_customer(&party, a).await);
+    say("create cloud_b", facade.create(&party, CUSTOMERS, b).await);
+    say("create a duplicate", facade.create(&party, CUSTOMERS, a).await);
     let crossed = json!({ "vendor": "cloud_b", "cloudAccountId": "9", "companyName": "X" });
-    say("create with the other vendor's identifier", facade.create_customer(&party, crossed).await);
+    say("create with the other vendor's identifier", facade.create(&party, CUSTOMERS, crossed).await);
     let broken = json!({ "vendor": "cloud_a", "cloudAccountId": "a b", "companyName": " ", "email": "nobody" });
-    say("create with every rule broken", facade.create_customer(&party, broken).await);
-    say("get", facade.customer(&party, &id).await);
-    say("get an unknown one", facade.customer(&party, "cus_01KE6X17G0C9ZQ4T8V2N5B7XKD").await);
-    say("first page", facade.customers(&party, 1, None).await);
-    say("bad limit", facade.customers(&party, 0, None).await);
-    say("bad cursor", facade.customers(&party, 1, Some("garbled")).await);
+    say("create with every rule broken", facade.create(&party, CUSTOMERS, broken).await);
+    say("get", facade.get(&party, CUSTOMERS, &id).await);
+    say("get an unknown one", facade.get(&party, CUSTOMERS, "cus_01KE6X17G0C9ZQ4T8V2N5B7XKD").await);
+    say("first page", facade.list(&party, CUSTOMERS, 1, None).await);
+    say("bad limit", facade.list(&party, CUSTOMERS, 0, None).await);
+    say("bad cursor", facade.list(&party, CUSTOMERS, 1, Some("garbled")).await);
     app.advance(chrono::TimeDelta::seconds(5));
-    say("update", facade.update_customer(&party, &id, json!({ "email": null, "companyName": "Northwind BV" })).await);
-    say("update nothing", facade.update_customer(&party, &id, json!({})).await);
-    say("set a status of the service", facade.update_customer(&party, &id, json!({ "status": "suspended" })).await);
-    say("break rules", facade.update_customer(&party, &id, json!({ "companyName": "", "email": "x" })).await);
-    say("update an unknown one", facade.update_customer(&party, "cus_nonsense", json!({})).await);
-    let entitlement = app.plant_entitlement(party.organization(), &id, "suspended").await;
+    say("update", facade.update(&party, CUSTOMERS, &id, json!({ "email": null, "companyName": "Northwind BV" })).await);
+    say("update nothing", facade.update(&party, CUSTOMERS, &id, json!({})).await);
+    say("set a status of the service", facade.update(&party, CUSTOMERS, &id, json!({ "status": "suspended" })).await);
+    say("break rules", facade.update(&party, CUSTOMERS, &id, json!({ "companyName": "", "email": "x" })).await);
+    say("update an unknown one", facade.update(&party, CUSTOMERS, "cus_nonsense", json!({})).await);
+    let customer = mercato::model::id::CustomerId::parse(&id).expect("an id");
+    let entitlement = app.entitlement(party.organization(), NewEntitlement::of(customer, "lst_1")).await;
+    let entitlement = app.step(&entitlement, Step::Suspend).await;
     say(
         "deactivate with a live entitlement",
-        facade.update_customer(&party, &id, json!({ "status": "inactive" })).await,
+        facade.update(&party, CUSTOMERS, &id, json!({ "status": "inactive" })).await,
     );
-    say("delete with a live entitlement", facade.delete_customer(&party, &id).await);
-    say("get with an entitlement", facade.customer(&party, &id).await);
-    let key = mercato::model::id::EntitlementId::parse(&entitlement).expect("an id").key();
-    app.rows(&format!("UPDATE entitlement SET status = 'expired' WHERE id[1] = '{key}'")).await;
-    say("deactivate", facade.update_customer(&party, &id, json!({ "status": "inactive" })).await);
-    app.plant_offer(party.organization(), &id, "created").await;
-    say("delete with an open offer", facade.delete_customer(&party, &id).await);
-    app.rows("UPDATE private_offer SET status = 'cancelled'").await;
-    say("delete", facade.delete_customer(&party, &id).await);
-    say("delete again", facade.delete_customer(&party, &id).await);
+    say("delete with a live entitlement", facade.delete(&party, CUSTOMERS, &id).await);
+    say("get with an entitlement", facade.get(&party, CUSTOMERS, &id).await);
+    say("set a status while suspended", facade.update(&party, CUSTOMERS, &id, json!({ "status": "active" })).await);
+    app.step(&entitlement, Step::Cancel).await;
+    say("deactivate", facade.update(&party, CUSTOMERS, &id, json!({ "status": "inactive" })).await);
+    let offer = json!({
+        "vendor": "cloud_a", "listingId": "lst_1", "customerId": id,
+        "details": { "pricing": { "discountPercentage": 10, "duration": 12 } },
+    });
+    let offer = facade.create(&party, OFFERS, offer).await["ok"]["id"].as_str().expect("an offer").to_owned();
+    say("delete with an open offer", facade.delete(&party, CUSTOMERS, &id).await);
+    facade.delete(&party, OFFERS, &offer).await;
+    say("delete", facade.delete(&party, CUSTOMERS, &id).await);
+    say("delete again", facade.delete(&party, CUSTOMERS, &id).await);
     said.push(json!({ "events": app.events(party.organization()).await }));
     said
 }

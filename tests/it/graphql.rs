@@ -128,8 +128,8 @@ async fn documents_are_bounded() {
     let aliases = (0..31).map(|index| format!("a{index}: __typename")).collect::<Vec<_>>().join(" ");
     let deep = "{ a ".repeat(70) + &"}".repeat(70);
     let lists = format!("{{ customers(first: {}1{}) {{ nodes {{ id }} }} }}", "[".repeat(20_000), "]".repeat(20_000));
-    let costly = "{ customers(first: 100) { nodes { id vendor email status companyName entitlements { id listingId status } } \
-                  edges { cursor node { id vendor email status companyName entitlements { id listingId status } } } \
+    let costly = "{ customers(first: 100) { nodes { id vendor email status companyName entitlementSummaries { id listingId status } } \
+                  edges { cursor node { id vendor email status companyName entitlementSummaries { id listingId status } } } \
                   } b: customers(first: 100) { nodes { id vendor email status companyName } edges { node { id vendor \
                   email status companyName organizationId createdAt updatedAt tenantId cloudAccountId } } } \
                   c: customers(first: 100) { nodes { id vendor email status companyName } edges { node { id vendor \
@@ -192,13 +192,13 @@ async fn fields_keep_their_order() {
     for account in ["1", "2"] {
         party.customer(account).await;
     }
-    let query = "{ z: customers { nodes { entitlements { id } companyName id } pageInfo { hasNextPage } } a: __typename \
-                 m: customers(first: 1) { edges { node { updatedAt entitlements { id } status } cursor } } b: __typename }";
+    let query = "{ z: customers { nodes { entitlementSummaries { id } companyName id } pageInfo { hasNextPage } } a: __typename \
+                 m: customers(first: 1) { edges { node { updatedAt entitlementSummaries { id } status } cursor } } b: __typename }";
     let text = party.graphql(query, json!({})).await.text;
     let expected = [
         "\"z\"",
         "\"nodes\"",
-        "\"entitlements\"",
+        "\"entitlementSummaries\"",
         "\"companyName\"",
         "\"id\"",
         "\"pageInfo\"",

@@ -2,16 +2,25 @@
 
 mod harness;
 
+mod analytics;
 mod applications;
 mod cli;
+mod clockwork;
 mod contracts;
 mod customers;
+mod entitlements;
 mod events;
+mod export;
+mod graph;
 mod graphql;
 mod guard;
 mod idempotency;
+mod lifecycle;
 mod lists;
+mod metering;
+mod numbers;
 mod oauth;
+mod offers;
 mod properties;
 mod rates;
 mod server;

@@ -90,9 +90,9 @@ fn leaves_import_nothing_but_each_other() {
     }
 }
 
-/// The guard is the door: nothing but `Call::grant` (and the store's own workers) makes a `Tenant`.
+/// The guard is the door: nothing but `Call::grant` (and workers, who have no caller) makes a `Tenant`.
 #[test]
 fn only_the_guard_opens_the_store() {
-    only_in(".tenant(", &["call.rs", "store/"]);
+    only_in(".tenant(", &["call.rs", "store/", "resolvers/clockwork.rs"]);
     only_in(".engine()", &[]);
 }

@@ -1,6 +1,14 @@
-//! The OpenAPI 3.1 document, made from the catalogue: what is the same for all operations (statuses, headers, errors) is
-//! said once here; what an operation takes and gives is in `schemas`.
+//! The OpenAPI 3.1 document, made from the catalogue: what is the same for all operations (statuses, headers, errors)
+//! is said once here; what each takes and gives is in `schemas`, the records of each resource in a file of their own.
 
+mod analytics;
+mod applications;
+mod customers;
+mod entitlements;
+mod metering;
+mod oauth;
+mod offers;
+mod parts;
 mod schemas;
 
 use serde_json::{Map, Value, json};
@@ -13,9 +21,9 @@ use crate::model::scope::Scope;
 pub fn document(base_url: &str, auth_url: &str) -> Value {
     let mut paths = Map::new();
     for operation in Operation::ALL.iter().copied() {
-        let spec = operation.spec();
-        let item = paths.entry(spec.path).or_insert_with(|| path_item(spec.path, auth_url));
-        item[spec.method.as_str().to_ascii_lowercase()] = describe(operation);
+        let Some(route) = operation.spec().route else { continue };
+        let item = paths.entry(route.path).or_insert_with(|| path_item(route.path, auth_url));
+        item[route.method.as_str().to_ascii_lowercase()] = describe(operation);
     }
     json!({
         "openapi": "3.1.0",
@@ -69,26 +77,29 @@ fn describe(operation: Operation) -> Value {
 }
 
 fn parameters(operation: Operation) -> Vec<Value> {
-    let spec = operation.spec();
+    let route = operation.route();
     let mut parameters = Vec::new();
-    if spec.path.contains("{id}") {
+    if route.takes_id() {
         parameters.push(json!({
             "name": "id", "in": "path", "required": true, "schema": { "type": "string" },
             "description": "An id, as an earlier answer gave it.",
         }));
     }
-    if spec.is_list() {
+    if operation.spec().is_list() {
         parameters.push(json!({
             "name": "limit", "in": "query",
             "schema": { "type": "integer", "minimum": 1, "default": DEFAULT_LIMIT },
             "description": format!("How many items; above {MAX_LIMIT} means {MAX_LIMIT}."),
         }));
         parameters.push(json!({
-            "name": "cursor", "in": "query", "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]{43}$" },
+            "name": "cursor", "in": "query", "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]{22,}$" },
             "description": "`nextCursor` of the previous page. It never expires.",
         }));
     }
-    if spec.takes_key() {
+    if operation == Operation::AnalyticsContracts {
+        parameters.extend(analytics::parameters());
+    }
+    if route.takes_key() {
         for name in ["Idempotency-Key", "X-Idempotency-Key"] {
             parameters.push(json!({
                 "name": name, "in": "header",
@@ -111,24 +122,28 @@ fn security(access: Access) -> Value {
 
 /// The statuses that an operation can answer with, besides its success.
 fn failures(operation: Operation) -> Vec<u16> {
-    let spec = operation.spec();
-    if spec.access == Access::Public {
+    let (access, route) = (operation.access(), operation.route());
+    if access == Access::Public {
         return vec![400, 401, 405, 408, 413, 415, 429, 500, 503];
     }
     let mut statuses = vec![400, 401, 405, 429, 500, 503];
-    if spec.access != Access::Caller {
+    if access != Access::Caller {
         statuses.push(403);
     }
-    if spec.path.contains("{id}") {
+    if route.takes_id() {
         statuses.push(404);
     }
-    if spec.method != Method::Get {
+    if route.method != Method::Get {
         statuses.extend([408, 413]);
     }
     if schemas::request_body(operation).is_some() {
         statuses.extend([415, 422]);
     }
-    if spec.takes_key() {
+    if operation == Operation::AnalyticsContracts {
+        // A moment that is not UTC.
+        statuses.push(422);
+    }
+    if route.takes_key() {
         statuses.push(409);
         if !statuses.contains(&422) {
             // An idempotency key that was used with another request.
@@ -142,12 +157,13 @@ fn failures(operation: Operation) -> Vec<u16> {
 fn statuses(operation: Operation) -> Value {
     let spec = operation.spec();
     let mut statuses = Map::new();
+    let media_type = if spec.is_export() { "text/csv" } else { "application/json" };
     let success = json!({
         "description": "Success.",
         "headers": answer_headers(operation),
-        "content": { "application/json": schemas::success(operation) },
+        "content": { media_type: schemas::success(operation) },
     });
-    statuses.insert(spec.status.to_string(), success);
+    statuses.insert(operation.route().status.to_string(), success);
     let prefix = if spec.access == Access::Public { "OAuth" } else { "" };
     for status in failures(operation) {
         let shared = json!({ "$ref": format!("#/components/responses/{prefix}{status}") });
@@ -161,7 +177,7 @@ fn answer_headers(operation: Operation) -> Value {
     if operation.access() != Access::Public {
         names.extend(["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]);
     }
-    if operation.spec().takes_key() {
+    if operation.route().takes_key() {
         names.push("Idempotent-Replayed");
     }
     names.into_iter().map(|name| (name.to_owned(), header_ref(name))).collect::<Map<_, _>>().into()

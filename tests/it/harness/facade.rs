@@ -13,71 +13,176 @@ pub enum Facade {
 /// What an operation led to, whichever door it came through: `{"ok": …}` or `{"status", "code", "message", "errors"}`.
 pub type Outcome = Value;
 
-const CUSTOMER: &str = "id organizationId vendor cloudAccountId tenantId email companyName status createdAt updatedAt \
-                        entitlements { id listingId status }";
+/// A resource as both doors show it: where REST has it, what GraphQL calls it, and its fields there.
+#[derive(Clone, Copy)]
+pub struct Resource {
+    path: &'static str,
+    one: &'static str,
+    many: &'static str,
+    create: &'static str,
+    update: &'static str,
+    delete: &'static str,
+    /// Of the single form.
+    fields: &'static str,
+    /// Of the list form.
+    listed: &'static str,
+}
+
+pub const CUSTOMERS: Resource = Resource {
+    path: "/api/v1/customers",
+    one: "customer",
+    many: "customers",
+    create: "createCustomer(input: $input): CreateCustomerInput",
+    update: "updateCustomer(id: $id, input: $input): UpdateCustomerInput",
+    delete: "deleteCustomer(id: $id)",
+    fields: "id organizationId vendor cloudAccountId tenantId email companyName status createdAt updatedAt \
+             entitlements: entitlementSummaries { id listingId status }",
+    listed: "id organizationId vendor cloudAccountId tenantId email companyName status createdAt updatedAt",
+};
+
+pub const ENTITLEMENTS: Resource = Resource {
+    path: "/api/v1/entitlements",
+    one: "entitlement",
+    many: "entitlements",
+    create: "",
+    update: "",
+    delete: "",
+    fields: "id organizationId customerId listingId vendor status startDate endDate \
+             dimensions { key value description } planId privateOfferId agreementId vendorSubscriptionId autoRenew \
+             createdAt updatedAt history { action timestamp changes }",
+    listed: "id organizationId customerId listingId vendor status startDate endDate dimensions { key value } planId \
+             privateOfferId agreementId vendorSubscriptionId autoRenew createdAt updatedAt",
+};
+
+pub const OFFERS: Resource = Resource {
+    path: "/api/v1/private-offers",
+    one: "privateOffer",
+    many: "privateOffers",
+    create: "createPrivateOffer(input: $input): CreatePrivateOfferInput",
+    update: "updatePrivateOffer(id: $id, input: $input): UpdatePrivateOfferInput",
+    delete: "deletePrivateOffer(id: $id)",
+    fields: "id organizationId listingId customerId vendor status vendorOfferId expiresAt details { \
+             summary { offerName companyName buyerNotifications { name email } } \
+             pricing { discountPercentage discountAmount duration annualValue currency } \
+             cloud { offerType agreementId isReplacement publication { state message } } } createdAt updatedAt",
+    listed: "id organizationId listingId customerId vendor status vendorOfferId expiresAt details { \
+             summary { offerName companyName } pricing { discountPercentage discountAmount duration currency } \
+             cloud { offerType publication { state message } } } createdAt updatedAt",
+};
+
+pub const METERING: Resource = Resource {
+    path: "/api/v1/metering",
+    one: "meteringSubmission",
+    many: "meteringSubmissions",
+    create: "submitMetering(input: $input): SubmitMeteringInput",
+    update: "",
+    delete: "",
+    fields: "id organizationId vendor status message listingId details { customer { id } reportingDate usage { \
+             dimension quantity startTime billedQuantity carriedQuantity verdict message } } createdAt updatedAt",
+    listed: "id organizationId vendor status message listingId details { customer { id } reportingDate usage { \
+             dimension quantity startTime billedQuantity carriedQuantity verdict message } } createdAt updatedAt",
+};
+
+impl Resource {
+    /// What the payload of a mutation calls the record, and what REST answers of it.
+    fn payload(&self, answered: Option<&str>) -> String {
+        format!(
+            "{{ record: {} {{ {} }} userErrors {{ field message code }} }}",
+            self.one,
+            answered.unwrap_or(self.fields)
+        )
+    }
+}
+
+/// `name(arguments): InputType` of a mutation.
+fn with_input(mutation: &str) -> (&str, &str) {
+    mutation.rsplit_once(": ").expect("a mutation with an input")
+}
 
 impl Facade {
-    pub async fn create_customer(self, party: &Party, input: Value) -> Outcome {
+    pub async fn get(self, party: &Party, of: Resource, id: &str) -> Outcome {
         match self {
-            Self::Rest => rest(&party.post("/api/v1/customers", &input).await),
+            Self::Rest => rest(&party.get(&format!("{}/{id}", of.path)).await),
             Self::Graphql => {
-                let query = format!(
-                    "mutation ($input: CreateCustomerInput!) {{ it: createCustomer(input: $input) \
-                     {{ customer {{ {CUSTOMER} }} userErrors {{ field message code }} }} }}"
-                );
-                graphql(&party.graphql(&query, json!({ "input": shout(input) })).await)
-            }
-        }
-    }
-
-    pub async fn customer(self, party: &Party, id: &str) -> Outcome {
-        match self {
-            Self::Rest => rest(&party.get(&format!("/api/v1/customers/{id}")).await),
-            Self::Graphql => {
-                let query = format!("query ($id: ID!) {{ it: customer(id: $id) {{ {CUSTOMER} }} }}");
+                let query = format!("query ($id: ID!) {{ it: {}(id: $id) {{ {} }} }}", of.one, of.fields);
                 graphql(&party.graphql(&query, json!({ "id": id })).await)
             }
         }
     }
 
-    /// A page: its items without `entitlements`, and the cursor of the next one.
-    pub async fn customers(self, party: &Party, limit: i64, cursor: Option<&str>) -> Outcome {
+    /// A page in the list form, and the cursor of the next one.
+    pub async fn list(self, party: &Party, of: Resource, limit: i64, cursor: Option<&str>) -> Outcome {
         match self {
             Self::Rest => {
                 let cursor = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
-                rest(&party.get(&format!("/api/v1/customers?limit={limit}{cursor}")).await)
+                rest(&party.get(&format!("{}?limit={limit}{cursor}", of.path)).await)
             }
             Self::Graphql => {
-                let fields = CUSTOMER.split(" entitlements").next().unwrap_or_default();
                 let query = format!(
-                    "query ($first: Int, $after: String) {{ it: customers(first: $first, after: $after) \
-                     {{ items: nodes {{ {fields} }} pageInfo {{ hasNextPage endCursor }} }} }}"
+                    "query ($first: Int, $after: String) {{ it: {}(first: $first, after: $after) \
+                     {{ items: nodes {{ {} }} pageInfo {{ hasNextPage endCursor }} }} }}",
+                    of.many, of.listed
                 );
                 graphql(&party.graphql(&query, json!({ "first": limit, "after": cursor })).await)
             }
         }
     }
 
-    pub async fn update_customer(self, party: &Party, id: &str, patch: Value) -> Outcome {
+    pub async fn create(self, party: &Party, of: Resource, input: Value) -> Outcome {
         match self {
-            Self::Rest => rest(&party.put(&format!("/api/v1/customers/{id}"), &patch).await),
+            Self::Rest => rest(&party.post(of.path, &input).await),
             Self::Graphql => {
-                let query = format!(
-                    "mutation ($id: ID!, $input: UpdateCustomerInput!) {{ it: updateCustomer(id: $id, input: $input) \
-                     {{ customer {{ {CUSTOMER} }} userErrors {{ field message code }} }} }}"
-                );
+                let (call, input_type) = with_input(of.create);
+                // REST answers these three of a usage report.
+                let answered = (of.one == METERING.one).then_some("id status message");
+                let query = format!("mutation ($input: {input_type}!) {{ it: {call} {} }}", of.payload(answered));
+                graphql(&party.graphql(&query, json!({ "input": shout(input) })).await)
+            }
+        }
+    }
+
+    pub async fn update(self, party: &Party, of: Resource, id: &str, patch: Value) -> Outcome {
+        match self {
+            Self::Rest => rest(&party.put(&format!("{}/{id}", of.path), &patch).await),
+            Self::Graphql => {
+                let (call, input_type) = with_input(of.update);
+                let query = format!("mutation ($id: ID!, $input: {input_type}!) {{ it: {call} {} }}", of.payload(None));
                 graphql(&party.graphql(&query, json!({ "id": id, "input": shout(patch) })).await)
             }
         }
     }
 
-    pub async fn delete_customer(self, party: &Party, id: &str) -> Outcome {
+    pub async fn delete(self, party: &Party, of: Resource, id: &str) -> Outcome {
         match self {
-            Self::Rest => rest(&party.delete(&format!("/api/v1/customers/{id}")).await),
+            Self::Rest => rest(&party.delete(&format!("{}/{id}", of.path)).await),
             Self::Graphql => {
-                let query = "mutation ($id: ID!) { it: deleteCustomer(id: $id) \
-                             { customer { id status } userErrors { field message code } } }";
-                graphql(&party.graphql(query, json!({ "id": id })).await)
+                // REST answers these two of a deleted customer.
+                let answered = (of.one == CUSTOMERS.one).then_some("id status");
+                let query = format!("mutation ($id: ID!) {{ it: {} {} }}", of.delete, of.payload(answered));
+                graphql(&party.graphql(&query, json!({ "id": id })).await)
+            }
+        }
+    }
+
+    /// Contract statistics; the arguments have the same names at both doors.
+    pub async fn statistics(self, party: &Party, arguments: &[(&str, &str)]) -> Outcome {
+        match self {
+            Self::Rest => {
+                let query: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                rest(&party.get(&format!("/api/v1/analytics/contracts?{}", query.join("&"))).await)
+            }
+            Self::Graphql => {
+                let text = |(name, value): &(&str, &str)| match *name {
+                    "vendor" | "status" => format!("{name}: {}", value.to_uppercase()),
+                    _ => format!("{name}: \"{value}\""),
+                };
+                let arguments: Vec<String> = arguments.iter().map(text).collect();
+                let arguments =
+                    if arguments.is_empty() { String::new() } else { format!("({})", arguments.join(", ")) };
+                let query = format!(
+                    "{{ it: contractStatistics{arguments} {{ newContracts totalContracts expiringContracts }} }}"
+                );
+                graphql(&party.graphql(&query, json!({})).await)
             }
         }
     }
@@ -121,14 +226,14 @@ fn result(it: &Value) -> Value {
         let next = if page["hasNextPage"] == true { page["endCursor"].clone() } else { Value::Null };
         return json!({ "items": items, "nextCursor": next });
     }
-    it.get("customer").unwrap_or(it).clone()
+    it.get("record").unwrap_or(it).clone()
 }
 
 fn failure(status: u16, code: &Value, message: &Value, errors: &Value) -> Outcome {
     json!({ "status": status, "code": code, "message": message, "errors": errors })
 }
 
-const ENUMS: [&str; 2] = ["vendor", "status"];
+const ENUMS: [&str; 5] = ["vendor", "status", "offerType", "state", "action"];
 
 /// REST's words as GraphQL's enums.
 fn shout(input: Value) -> Value {

@@ -18,16 +18,18 @@ use mercato::call::{Call, Caller};
 use mercato::clock::Clock;
 use mercato::config::ListenOptions;
 use mercato::model::application::{ApplicationInput, ApplicationWithSecret, RateLimits};
+use mercato::model::entitlement::{Entitlement, NewEntitlement};
 use mercato::model::id::OrganizationId;
+use mercato::model::lifecycle::Step;
 use mercato::model::scope::Scope;
-use mercato::resolvers::applications;
-use mercato::store::Store;
+use mercato::resolvers::{applications, clockwork, entitlements};
 use mercato::store::connect::Target;
 use mercato::store::migrate::Resume;
+use mercato::store::{Store, Tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-pub use facade::Facade;
+pub use facade::{CUSTOMERS, ENTITLEMENTS, Facade, METERING, OFFERS};
 pub use reply::Reply;
 
 pub struct TestApp {
@@ -149,32 +151,24 @@ impl TestApp {
         rows.iter().map(|row| envelope(row).expect("an envelope is JSON")).collect()
     }
 
-    /// Plants an entitlement of a customer.
-    pub async fn plant_entitlement(&self, organization: OrganizationId, customer: &str, status: &str) -> String {
-        let id = mercato::model::id::EntitlementId(self.clock.mint());
-        self.plant(
-            "entitlement",
-            organization,
-            customer,
-            &id.key(),
-            &format!("listing_id = 'lst_1', status = '{status}'"),
-        )
-        .await;
-        id.to_string()
+    /// What workers see of an organization.
+    pub fn tenant(&self, organization: OrganizationId) -> Tenant {
+        self.store.tenant(organization, None)
     }
 
-    pub async fn plant_offer(&self, organization: OrganizationId, customer: &str, status: &str) {
-        let key = mercato::model::id::invert(self.clock.mint());
-        self.plant("private_offer", organization, customer, &key, &format!("status = '{status}'")).await;
+    /// An entitlement of a customer, as a marketplace would open it.
+    pub async fn entitlement(&self, organization: OrganizationId, new: NewEntitlement) -> Entitlement {
+        entitlements::open(&self.tenant(organization), new).await.expect("an entitlement")
     }
 
-    async fn plant(&self, table: &str, organization: OrganizationId, customer: &str, key: &str, fields: &str) {
-        let customer = mercato::model::id::CustomerId::parse(customer).expect("a customer id").key();
-        self.rows(&format!(
-            "CREATE type::record('{table}', ['{organization}', '{key}']) SET organization = '{organization}', \
-             customer = '{customer}', {fields}"
-        ))
-        .await;
+    /// Something happens to an entitlement.
+    pub async fn step(&self, of: &Entitlement, step: Step) -> Entitlement {
+        entitlements::advance(&self.tenant(of.organization_id), of.id, step).await.expect("the step applies")
+    }
+
+    /// What the clock worker does, until nothing is due.
+    pub async fn tick(&self) -> usize {
+        clockwork::run(&self.store).await.expect("the clock's work")
     }
 }
 
@@ -264,6 +258,14 @@ impl Party {
 
 pub fn new_customer(account: &str) -> Value {
     json!({ "vendor": "cloud_a", "cloudAccountId": account, "companyName": format!("Company {account}") })
+}
+
+/// The least that makes a private offer.
+pub fn new_offer(customer: &str) -> Value {
+    json!({
+        "vendor": "cloud_a", "listingId": "lst_1", "customerId": customer,
+        "details": { "pricing": { "discountPercentage": 10, "duration": 12 } },
+    })
 }
 
 /// Checks a golden file in the repository; `MERCATO_ACCEPT=1` writes it instead.

@@ -1,0 +1,47 @@
+//! Relay's `node(id)`: any record by its id. It passes the guard of the record's own resource.
+
+use async_graphql::{Context, ID, Interface, Object, Result};
+
+use super::applications::{self, Application};
+use super::customers::{self, Customer};
+use super::entitlements::{self, Entitlement};
+use super::errors::fault;
+use super::metering::{self, MeteringSubmission};
+use super::offers::{self, PrivateOffer};
+use crate::error::Error;
+use crate::model::id::{ApplicationId, CustomerId, EntitlementId, MeteringId, PrivateOfferId};
+
+/// Anything with an id.
+#[derive(Interface)]
+#[graphql(field(name = "id", ty = "ID"))]
+pub enum Node {
+    Customer(Customer),
+    Entitlement(Entitlement),
+    PrivateOffer(PrivateOffer),
+    MeteringSubmission(MeteringSubmission),
+    Application(Application),
+}
+
+#[derive(Default)]
+pub struct NodeQuery;
+
+#[Object]
+impl NodeQuery {
+    /// Any record by its id. Needs the scope that reads its resource.
+    async fn node(&self, ctx: &Context<'_>, id: ID) -> Option<Result<Node>> {
+        let is = |prefix: &str| id.starts_with(prefix);
+        Some(if is(CustomerId::PREFIX) {
+            customers::one(ctx, &id).await.map(Node::Customer)
+        } else if is(EntitlementId::PREFIX) {
+            entitlements::one(ctx, &id).await.map(Node::Entitlement)
+        } else if is(PrivateOfferId::PREFIX) {
+            offers::one(ctx, &id).await.map(Node::PrivateOffer)
+        } else if is(MeteringId::PREFIX) {
+            metering::one(ctx, &id).await.map(Node::MeteringSubmission)
+        } else if is(ApplicationId::PREFIX) {
+            applications::one(ctx, &id).await.map(Node::Application)
+        } else {
+            Err(fault(Error::NOT_FOUND))
+        })
+    }
+}
