@@ -7,7 +7,7 @@ use super::call;
 use super::connections::{DateRange, connect, order_by, page_size, payload};
 use super::customers::Customer;
 use super::errors::fault;
-use super::loaders::load;
+use super::loaders::{HistoryOf, load};
 use super::offers::PrivateOffer;
 use crate::model;
 use crate::model::changes::Changes;
@@ -84,7 +84,7 @@ impl Entitlement {
     async fn history(&self, ctx: &Context<'_>) -> Option<Result<Vec<HistoryEntry>>> {
         let history = match &self.history {
             Some(known) => Ok(known.clone()),
-            None => load(ctx, self.record.id).await.map(Option::unwrap_or_default),
+            None => load(ctx, HistoryOf(self.record.id)).await.map(Option::unwrap_or_default),
         };
         Some(history.map(|entries| entries.into_iter().map(HistoryEntry::from).collect()))
     }

@@ -2,11 +2,16 @@
 //! own resource, so a parent's scope does not open its children.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_graphql::Context;
 use async_graphql::dataloader::{DataLoader, Loader};
+use futures_util::future::BoxFuture;
+use tracing::Instrument;
 
 use super::errors::fault;
 use crate::call::Call;
@@ -22,8 +27,32 @@ use crate::resolvers::{customers, entitlements, metering, offers};
 /// Loads for one request, with its caller's rights.
 pub struct Loaders(Call);
 
-pub fn loaders(call: Call) -> DataLoader<Loaders> {
-    DataLoader::new(Loaders(call), tokio::spawn)
+/// Loads that wait for the rest of their batch.
+#[derive(Clone, Default)]
+pub struct Batches(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
+
+pub fn loaders(call: Call) -> (DataLoader<Loaders>, Batches) {
+    let batches = Batches::default();
+    let waiting = batches.clone();
+    let spawner = move |load| waiting.0.lock().unwrap_or_else(PoisonError::into_inner).push(load);
+    (DataLoader::new(Loaders(call), spawner).delay(Duration::ZERO), batches)
+}
+
+impl Batches {
+    /// Runs an execution. A load starts when the execution can go no further without it, and never sooner: by then every
+    /// sibling has asked, so one level of the answer is one query, without waiting for a timer.
+    pub async fn drive<T>(self, execution: impl Future<Output = T>) -> T {
+        let mut execution = pin!(execution);
+        poll_fn(|context| {
+            let polled = execution.as_mut().poll(context);
+            if polled.is_pending() {
+                let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+                waiting.into_iter().for_each(|load| drop(tokio::spawn(load.in_current_span())));
+            }
+            polled
+        })
+        .await
+    }
 }
 
 /// One value, loaded with its siblings'.
@@ -97,11 +126,27 @@ impl Loader<CustomerId> for Loaders {
 }
 
 impl Loader<EntitlementId> for Loaders {
+    type Value = Entitlement;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[EntitlementId]) -> Loaded<EntitlementId, Entitlement> {
+        let found = entitlements::get_many(&self.0, ids).await?;
+        Ok(found.into_iter().map(|entitlement| (entitlement.id, entitlement)).collect())
+    }
+}
+
+/// The history of an entitlement.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HistoryOf(pub EntitlementId);
+
+impl Loader<HistoryOf> for Loaders {
     type Value = Vec<HistoryEntry>;
     type Error = Arc<Error>;
 
-    async fn load(&self, ids: &[EntitlementId]) -> Loaded<EntitlementId, Vec<HistoryEntry>> {
-        Ok(entitlements::histories(&self.0, ids).await?)
+    async fn load(&self, keys: &[HistoryOf]) -> Loaded<HistoryOf, Vec<HistoryEntry>> {
+        let ids: Vec<EntitlementId> = keys.iter().map(|key| key.0).collect();
+        let found = entitlements::histories(&self.0, &ids).await?;
+        Ok(found.into_iter().map(|(id, history)| (HistoryOf(id), history)).collect())
     }
 }
 
@@ -112,21 +157,6 @@ impl Loader<PrivateOfferId> for Loaders {
     async fn load(&self, ids: &[PrivateOfferId]) -> Loaded<PrivateOfferId, PrivateOffer> {
         let found = offers::get_many(&self.0, ids).await?;
         Ok(found.into_iter().map(|offer| (offer.id, offer)).collect())
-    }
-}
-
-/// The entitlement that came of an offer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct EntitlementOf(pub PrivateOfferId);
-
-impl Loader<EntitlementOf> for Loaders {
-    type Value = Entitlement;
-    type Error = Arc<Error>;
-
-    async fn load(&self, keys: &[EntitlementOf]) -> Loaded<EntitlementOf, Entitlement> {
-        let ids: Vec<PrivateOfferId> = keys.iter().map(|key| key.0).collect();
-        let found = entitlements::of_offers(&self.0, &ids).await?;
-        Ok(found.into_iter().map(|(id, entitlement)| (EntitlementOf(id), entitlement)).collect())
     }
 }
 

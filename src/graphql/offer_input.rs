@@ -5,7 +5,8 @@ use async_graphql::{ID, InputObject, MaybeUndefined};
 use crate::model::decimal::Decimal;
 use crate::model::input::Problems;
 use crate::model::offer::{Buyer, OfferType};
-use crate::model::offer_input::{NewOffer, Nullable, OfferPatch, Terms};
+use crate::model::offer_input::{NewOffer, OfferPatch};
+use crate::model::offer_terms::{Nullable, Terms};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 

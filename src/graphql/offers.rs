@@ -8,7 +8,7 @@ use super::connections::{DateRange, connect, order_by, page_size, payload};
 use super::customers::Customer;
 use super::entitlements::Entitlement;
 use super::errors::fault;
-use super::loaders::{ChainOf, EntitlementOf, load};
+use super::loaders::{ChainOf, load};
 use super::offer_input::{CreatePrivateOfferInput, UpdatePrivateOfferInput};
 use crate::model;
 use crate::model::filter::{Filter, ListQuery, Order};
@@ -64,9 +64,13 @@ impl PrivateOffer {
     async fn customer(&self, ctx: &Context<'_>) -> Option<Result<Customer>> {
         load(ctx, self.0.customer_id).await.map(|customer| customer.map(Customer::from)).transpose()
     }
-    /// What came of it, or what it last replaced. Needs `read:entitlements`.
+    async fn entitlement_id(&self) -> Option<ID> {
+        self.0.entitlement_id.map(ID::from)
+    }
+    /// What its acceptance created, or for a replacement updated. Needs `read:entitlements`.
     async fn entitlement(&self, ctx: &Context<'_>) -> Option<Result<Entitlement>> {
-        load(ctx, EntitlementOf(self.0.id)).await.map(|found| found.map(Entitlement::from)).transpose()
+        let id = self.0.entitlement_id?;
+        load(ctx, id).await.map(|found| found.map(Entitlement::from)).transpose()
     }
     /// The offer before it in its agreement chain.
     async fn replaces(&self, ctx: &Context<'_>) -> Option<Result<PrivateOffer>> {

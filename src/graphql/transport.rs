@@ -91,10 +91,11 @@ async fn run(
     check_source(&parameters.query)?;
     let call = Call::new(services.store.clone(), caller.clone(), once);
     *call_made = Some(call.clone());
-    let mut request = parameters.into_request().data(loaders(call.clone())).data(call).data(Arc::clone(meter));
+    let (loaders, batches) = loaders(call.clone());
+    let mut request = parameters.into_request().data(loaders).data(call).data(Arc::clone(meter));
     match understand(&mut request) {
         Ok(Some(OperationType::Mutation)) if is_get => Err(Failure::MethodNotAllowed("POST").into()),
-        Ok(_) => Ok(render(form, &graph.execute(request).await)),
+        Ok(_) => Ok(render(form, &batches.drive(graph.execute(request)).await)),
         Err(error) => Ok(render(form, &GraphResponse::from_errors(vec![error]))),
     }
 }

@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod metering;
 pub mod offer;
 pub mod offer_input;
+pub mod offer_terms;
 pub mod operation;
 pub mod page;
 pub mod scope;

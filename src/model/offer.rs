@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::decimal::Decimal;
 use super::entitlement::Dimension;
-use super::id::{CustomerId, OrganizationId, PrivateOfferId};
+use super::id::{CustomerId, EntitlementId, OrganizationId, PrivateOfferId};
 use super::time::Timestamp;
 use super::vendor::Vendor;
 use crate::error::{Error, Result};
@@ -56,6 +56,8 @@ pub struct PrivateOffer {
     /// The marketplace's own id, known once it is published.
     pub vendor_offer_id: Option<String>,
     pub expires_at: Timestamp,
+    /// What its acceptance created, or for a replacement updated.
+    pub entitlement_id: Option<EntitlementId>,
     pub details: Details,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -133,6 +135,7 @@ pub struct ListedOffer {
     pub status: OfferStatus,
     pub vendor_offer_id: Option<String>,
     pub expires_at: Timestamp,
+    pub entitlement_id: Option<EntitlementId>,
     pub details: Value,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -158,6 +161,7 @@ impl From<PrivateOffer> for ListedOffer {
             status: offer.status,
             vendor_offer_id: offer.vendor_offer_id,
             expires_at: offer.expires_at,
+            entitlement_id: offer.entitlement_id,
             details,
             created_at: offer.created_at,
             updated_at: offer.updated_at,

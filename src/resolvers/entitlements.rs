@@ -12,7 +12,7 @@ use crate::model::entitlement::{
 };
 use crate::model::event::{EventKind, NewEvent};
 use crate::model::filter::ListQuery;
-use crate::model::id::{CustomerId, EntitlementId, EventId, PrivateOfferId};
+use crate::model::id::{CustomerId, EntitlementId, EventId};
 use crate::model::lifecycle::{Memo, Step, Term, due};
 use crate::model::operation::Operation;
 use crate::model::page::{ListName, Page};
@@ -52,13 +52,7 @@ pub async fn of_each(
     limit: usize,
 ) -> Result<HashMap<CustomerId, Page<Entitlement>>> {
     let tenant = call.grant(Operation::EntitlementsList.access())?;
-    Ok(tenant.entitlements_of_each(customers, limit).await?.into_iter().collect())
-}
-
-/// The entitlements that came of these offers, in one query.
-pub async fn of_offers(call: &Call, offers: &[PrivateOfferId]) -> Result<HashMap<PrivateOfferId, Entitlement>> {
-    let found = call.grant(Operation::EntitlementsGet.access())?.entitlements_of_offers(offers).await?;
-    Ok(found.into_iter().filter_map(|entitlement| Some((entitlement.private_offer_id?, entitlement))).collect())
+    tenant.entitlements_of_each(customers, limit).await
 }
 
 pub async fn suspend(call: &Call, id: &str) -> Result<Entitlement> {

@@ -34,7 +34,7 @@ pub async fn of_each(
     limit: usize,
 ) -> Result<HashMap<CustomerId, Page<MeteringSubmission>>> {
     let tenant = call.grant(Operation::MeteringList.access())?;
-    Ok(tenant.metering_of_each(customers, limit).await?.into_iter().collect())
+    tenant.metering_of_each(customers, limit).await
 }
 
 /// Takes a report in. 409 when a slot is taken, with the report that holds it; 422 with every broken rule. Emits nothing:

@@ -47,7 +47,7 @@ pub async fn of_each(
     limit: usize,
 ) -> Result<HashMap<CustomerId, Page<PrivateOffer>>> {
     let tenant = call.grant(Operation::PrivateOffersList.access())?;
-    Ok(tenant.offers_of_each(customers, limit).await?.into_iter().collect())
+    tenant.offers_of_each(customers, limit).await
 }
 
 /// The links of the agreement chain that touch any of these offers.
@@ -145,7 +145,8 @@ pub async fn accept(tenant: &Tenant, id: PrivateOfferId, acceptance: Acceptance)
                 return Err(Error::conflict("The private offer's customer was deleted"));
             };
             let contract = contract(tenant, &found.offer, customer, &acceptance).await?;
-            let mut next = PrivateOffer { status: OfferStatus::Accepted, ..found.offer.clone() };
+            let entitlement_id = Some(contract.entitlement.id);
+            let mut next = PrivateOffer { status: OfferStatus::Accepted, entitlement_id, ..found.offer.clone() };
             next.details.cloud.agreement_id = acceptance.agreement_id.clone().or(next.details.cloud.agreement_id);
             let mut plan = moved(tenant, &found, next, EventKind::PrivateOfferAccepted)?;
             plan.block = plan.block.and(contract.block);

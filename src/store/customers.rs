@@ -10,7 +10,7 @@ use super::documents::listed_columns;
 use super::lists::{Listing, words_column};
 use super::pages::Placed;
 use super::write::{Block, Plan, Seen};
-use super::{Tenant, own_key, vars};
+use super::{Store, Tenant, organization_of, own_key, vars};
 use crate::error::{Error, Result};
 use crate::model::customer::{Customer, CustomerDetail, CustomerStatus, account_fields};
 use crate::model::entitlement::{EntitlementStatus, EntitlementSummary};
@@ -168,7 +168,30 @@ fn words_of(customer: &Customer) -> Vec<String> {
     words(&fields.into_iter().flatten().cloned().collect::<Vec<_>>().join(" "))
 }
 
+impl Store {
+    /// The second half of migration 0002: customers that an older version wrote are listed and found like new ones.
+    pub(super) async fn index_customers(&self) -> Result<()> {
+        const OLD: &str = "SELECT * FROM customer WHERE key = '' LIMIT 500";
+        loop {
+            let rows: Vec<Row> = self.ask(OLD, vars! {}).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in rows {
+                let organization = organization_of(&row.id)?;
+                self.tenant(organization, None).index_customer(row.into_model(organization)?).await?;
+            }
+        }
+    }
+}
+
 impl Tenant {
+    async fn index_customer(&self, customer: Customer) -> Result<()> {
+        let block =
+            self.set_customer(&customer).and(self.reword("customer", &customer.id.key(), &[], &words_of(&customer)));
+        self.write(|| async { Ok(Plan::quiet((), block.clone())) }).await
+    }
+
     pub async fn list_customers(&self, filter: &Filter, order: Order, window: Window) -> Result<Page<Customer>> {
         let listing = Listing { table: "customer", columns: "*", filter, order };
         self.listed::<Row>(&listing, window).await?.try_map(|row| row.into_model(self.organization))
@@ -266,15 +289,20 @@ impl Tenant {
         to: CustomerDetail,
         event: NewEvent,
     ) -> Plan<CustomerDetail> {
+        let customer = &to.customer;
+        let reworded =
+            self.reword("customer", &customer.id.key(), &words_of(&from.detail.customer), &words_of(customer));
+        let block = self.set_customer(customer).and(reworded);
+        Plan { block, events: vec![event], answer: to, seen: Some(from.seen) }
+    }
+
+    fn set_customer(&self, customer: &Customer) -> Block {
         const UPDATE: &str = "UPDATE ONLY $customer MERGE $customer_content RETURN NONE;";
-        let (customer, key) = (&to.customer, to.customer.id.key());
         let vars = vars! {
-            "customer" => self.record("customer", key.as_str()),
+            "customer" => self.record("customer", customer.id.key()),
             "customer_content" => self.customer_columns(customer),
         };
-        let reworded = self.reword("customer", &key, &words_of(&from.detail.customer), &words_of(customer));
-        let block = Block::default().then(UPDATE, vars).and(reworded);
-        Plan { block, events: vec![event], answer: to, seen: Some(from.seen) }
+        Block::default().then(UPDATE, vars)
     }
 
     /// What an update can change.

@@ -1,12 +1,15 @@
 //! Records that are kept as the JSON of their single-object form in `body`, beside the columns that queries need.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use surrealdb::types::{Object, SurrealValue};
+use surrealdb::types::{Array, Object, RecordId, SurrealValue};
 use ulid::Ulid;
 
 use super::lists::Listing;
 use super::pages::Placed;
+use super::write::Block;
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::filter::{Filter, Order, OrderBy, OrderKeys};
@@ -49,14 +52,21 @@ pub(super) fn listed_columns(organization: String, id: Ulid, order: &OrderBy<'_>
     }
 }
 
-/// Children of one customer, newest first, and whether there are more.
-pub type Children<T> = Vec<(CustomerId, Page<T>)>;
-
-#[derive(SurrealValue)]
-struct ChildrenRow {
-    key: String,
-    rows: Vec<BodyRow>,
+/// What belongs to a customer.
+pub(super) trait Owned: DeserializeOwned {
+    const TABLE: &'static str;
+    fn owner(&self) -> CustomerId;
+    fn ulid(&self) -> Ulid;
 }
+
+/// What the customers between the first and the last of a page have; if that is more than they could show, because others
+/// stand between them or one has very much, what each of them has.
+const CHILDREN: &str = "{
+    LET $span = SELECT VALUE body FROM type::record('child', [$org, $table, $first]..[$org, $table, $last, ..]) LIMIT $most;
+    IF array::len($span) < $most { RETURN $span };
+    RETURN array::flatten($keys.map(|$key|
+        (SELECT VALUE body FROM type::record('child', [$org, $table, $key]..[$org, $table, $key, ..]) LIMIT $rows)));
+}";
 
 impl Tenant {
     pub(super) async fn find_document<T: DeserializeOwned>(
@@ -94,22 +104,37 @@ impl Tenant {
     }
 
     /// The newest `limit` children of each customer, in one query.
-    pub(super) async fn children<T: DeserializeOwned>(
+    pub(super) async fn children<T: Owned>(
         &self,
-        query: &'static str,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<Children<T>> {
+    ) -> Result<HashMap<CustomerId, Page<T>>> {
+        let mut keys: Vec<String> = customers.iter().map(|id| id.key()).collect();
+        keys.sort_unstable();
+        let rows = super::pages::rows_of(limit);
         let vars = vars! {
             "org" => self.organization.to_string(),
-            "keys" => customers.iter().map(|id| id.key()).collect::<Vec<_>>(),
-            "rows" => super::pages::rows_of(limit),
+            "table" => T::TABLE,
+            "first" => keys.first().cloned(),
+            "last" => keys.last().cloned(),
+            "most" => rows.saturating_mul(i64::try_from(keys.len()).unwrap_or(i64::MAX)).saturating_add(1),
+            "rows" => rows,
+            "keys" => keys,
         };
-        let found: Vec<ChildrenRow> = self.store.ask(query, vars).await?;
-        let of_customer = |found: ChildrenRow| {
-            let id = CustomerId::from_key(&found.key).ok_or_else(|| Error::internal("a customer's key is broken"))?;
-            Ok((id, super::pages::page_of(found.rows, limit)?.try_map(|row| parse(&row.body))?))
-        };
-        found.into_iter().map(of_customer).collect()
+        let mut found: HashMap<CustomerId, Vec<(String, T)>> = HashMap::new();
+        for body in self.store.ask::<Vec<String>>(CHILDREN, vars).await? {
+            let child: T = parse(&body)?;
+            found.entry(child.owner()).or_default().push((invert(child.ulid()), child));
+        }
+        let page = |id: &CustomerId| (*id, Page::from_rows(found.remove(id).unwrap_or_default(), limit));
+        Ok(customers.iter().map(page).collect())
+    }
+
+    /// The statement that keeps a record beside its siblings of the same customer.
+    pub(super) fn save_child<T: Owned>(&self, child: &T, body: String) -> Block {
+        const SAVE: &str = "UPSERT ONLY $child SET body = $child_body RETURN NONE;";
+        let parts = [self.organization.to_string(), T::TABLE.to_owned(), child.owner().key(), invert(child.ulid())];
+        let record = RecordId::new("child", Array::from(parts.map(SurrealValue::into_value).to_vec()));
+        Block::default().then(SAVE, vars! { "child" => record, "child_body" => body })
     }
 }

@@ -1,9 +1,9 @@
 //! What the clock moves: entitlements and offers whose moment has come, over all organizations. Each table has an index
 //! on `due`, so a look reads only what is due.
 
-use surrealdb::types::{RecordId, RecordIdKey, SurrealValue, Value};
+use surrealdb::types::{RecordId, SurrealValue};
 
-use super::{Store, vars};
+use super::{Store, organization_of, own_key, vars};
 use crate::error::{Error, Result};
 use crate::model::id::{EntitlementId, OrganizationId, PrivateOfferId};
 use crate::model::time::Timestamp;
@@ -58,13 +58,10 @@ impl Store {
 }
 
 fn owner(id: &RecordId) -> Result<(OrganizationId, Due)> {
-    let broken = || Error::internal("the key of something due is broken");
-    let RecordIdKey::Array(parts) = &id.key else { return Err(broken()) };
-    let [Value::String(organization), Value::String(key)] = parts.as_slice() else { return Err(broken()) };
-    let organization = OrganizationId::parse(organization).ok_or_else(broken)?;
+    let (organization, key) = (organization_of(id)?, own_key(id)?);
     let due = match id.table.as_str() {
         "entitlement" => EntitlementId::from_key(key).map(Due::Entitlement),
         _ => PrivateOfferId::from_key(key).map(Due::PrivateOffer),
     };
-    due.map(|due| (organization, due)).ok_or_else(broken)
+    due.map(|due| (organization, due)).ok_or_else(|| Error::internal("the key of something due is broken"))
 }

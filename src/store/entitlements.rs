@@ -5,14 +5,16 @@ use std::collections::HashMap;
 
 use surrealdb::types::{Bytes, Object, RecordId, SurrealValue};
 
+use ulid::Ulid;
+
 use super::customers::{CustomerState, Row as CustomerRow};
-use super::documents::{Children, body, listed_columns, never, parse};
+use super::documents::{Owned, body, listed_columns, never, parse};
 use super::write::{Block, Seen};
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::entitlement::{Entitlement, EntitlementDetail, HistoryEntry};
 use crate::model::filter::{Filter, Order, OrderBy};
-use crate::model::id::{CustomerId, EntitlementId, PrivateOfferId, invert};
+use crate::model::id::{CustomerId, EntitlementId, invert};
 use crate::model::lifecycle::{Memo, due};
 use crate::model::page::{Page, Window};
 use crate::model::tally::{self, Node};
@@ -21,6 +23,18 @@ use crate::model::time::Timestamp;
 const TABLE: &str = "entitlement";
 /// Entries of a history that the single form shows: the newest.
 pub const HISTORY_SHOWN: i64 = 500;
+
+impl Owned for Entitlement {
+    const TABLE: &'static str = TABLE;
+
+    fn owner(&self) -> CustomerId {
+        self.customer_id
+    }
+
+    fn ulid(&self) -> Ulid {
+        self.id.0
+    }
+}
 
 #[derive(SurrealValue)]
 struct Row {
@@ -79,7 +93,7 @@ const SEEN: &str = "{
 const SAVE: &str = "
     UPSERT ONLY $entitlement CONTENT $entitlement_content RETURN NONE;
     CREATE ONLY $history CONTENT $history_content RETURN NONE;
-    FOR $node IN $tallies { UPSERT ONLY $node.id SET counts = $node.counts RETURN NONE; };";
+    INSERT INTO tally $tallies ON DUPLICATE KEY UPDATE counts = $input.counts RETURN NONE;";
 
 impl Tenant {
     pub async fn list_entitlements(&self, filter: &Filter, order: Order, window: Window) -> Result<Page<Entitlement>> {
@@ -130,26 +144,19 @@ impl Tenant {
         self.store.ask::<Vec<String>>(FIND, vars).await?.first().map(|body| parse(body)).transpose()
     }
 
-    /// The entitlements that came of these offers.
-    pub async fn entitlements_of_offers(&self, offers: &[PrivateOfferId]) -> Result<Vec<Entitlement>> {
-        const FIND: &str = "SELECT VALUE body FROM entitlement WITH INDEX entitlement_offer
-            WHERE organization = $org AND offer IN $offers";
-        let keys: Vec<String> = offers.iter().map(|id| id.key()).collect();
-        let vars = vars! { "org" => self.organization.to_string(), "offers" => keys };
-        self.store.ask::<Vec<String>>(FIND, vars).await?.iter().map(|body| parse(body)).collect()
-    }
-
     /// The newest entitlements of each customer, in one query.
-    pub async fn entitlements_of_each(&self, customers: &[CustomerId], limit: usize) -> Result<Children<Entitlement>> {
-        const OF: &str = "RETURN $keys.map(|$key| { key: $key, rows: (SELECT body, key AS position
-            FROM entitlement WITH INDEX entitlement_of WHERE organization = $org AND customer = $key ORDER BY key LIMIT $rows) })";
-        self.children(OF, customers, limit).await
+    pub async fn entitlements_of_each(
+        &self,
+        customers: &[CustomerId],
+        limit: usize,
+    ) -> Result<HashMap<CustomerId, Page<Entitlement>>> {
+        self.children(customers, limit).await
     }
 
     /// The statements that bring an entitlement from one form to the next.
     pub async fn save_entitlement(&self, from: Option<&Kept>, to: &Kept, history: &HistoryEntry) -> Result<Block> {
         let (entitlement, key) = (&to.entitlement, to.entitlement.id.key());
-        let order = OrderBy::Moment(entitlement.end_date);
+        let (order, body) = (OrderBy::Moment(entitlement.end_date), body(entitlement)?);
         let mut content = listed_columns(self.organization.to_string(), entitlement.id.0, &order);
         content.extend(vars! {
             "customer" => entitlement.customer_id.key(),
@@ -158,12 +165,11 @@ impl Tenant {
             "status" => entitlement.status,
             "agreement" => entitlement.agreement_id.clone(),
             "subscription" => entitlement.vendor_subscription_id.clone(),
-            "offer" => entitlement.private_offer_id.map(PrivateOfferId::key),
             "for_activation" => to.memo.for_activation,
             "suspended_at" => to.memo.suspended_at,
             "ended_at" => to.memo.ended_at,
             "due" => due(entitlement, to.memo).map_or_else(never, |(at, _)| at),
-            "body" => body(entitlement)?,
+            "body" => body.clone(),
         });
         let entry = invert(self.clock().mint());
         let history_key = vec![self.organization.to_string(), key.clone(), entry];
@@ -172,10 +178,10 @@ impl Tenant {
             "entitlement" => self.record(TABLE, key),
             "entitlement_content" => content,
             "history" => RecordId::new("history", surrealdb::types::Array::from(history_key)),
-            "history_content" => vars! { "body" => body(history)? },
+            "history_content" => vars! { "body" => super::documents::body(history)? },
             "tallies" => self.recount(from, to).await?,
         };
-        Ok(Block::default().then(SAVE, vars))
+        Ok(Block::default().then(SAVE, vars).and(self.save_child(entitlement, body)))
     }
 
     /// The nodes of the counts that a change moves, as they will be.

@@ -1,10 +1,12 @@
 //! Usage reports in the store, with the slots that they take and the remainders that they carry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use surrealdb::types::{Array, Object, RecordId, RecordIdKey, SurrealValue, Value};
 
-use super::documents::{Children, body, listed_columns};
+use ulid::Ulid;
+
+use super::documents::{Owned, body, listed_columns};
 use super::write::Block;
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
@@ -15,6 +17,18 @@ use crate::model::metering::{Meter, MeteringSubmission, Slot};
 use crate::model::page::{Page, Window};
 
 const TABLE: &str = "metering";
+
+impl Owned for MeteringSubmission {
+    const TABLE: &'static str = TABLE;
+
+    fn owner(&self) -> CustomerId {
+        self.details.customer.id
+    }
+
+    fn ulid(&self) -> Ulid {
+        self.id.0
+    }
+}
 
 /// What a report is planned from.
 pub struct MeteringSeen {
@@ -71,10 +85,8 @@ impl Tenant {
         &self,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<Children<MeteringSubmission>> {
-        const OF: &str = "RETURN $keys.map(|$key| { key: $key, rows: (SELECT body, key AS position
-            FROM metering WITH INDEX metering_of WHERE organization = $org AND customer = $key ORDER BY key LIMIT $rows) })";
-        self.children(OF, customers, limit).await
+    ) -> Result<HashMap<CustomerId, Page<MeteringSubmission>>> {
+        self.children(customers, limit).await
     }
 
     /// For planners: what stands in the way of a report, and what it is billed with.
@@ -137,7 +149,7 @@ impl Tenant {
             "body" => body(report)?,
         });
         let vars = vars! { "metering" => self.record(TABLE, report.id.key()), "metering_content" => content };
-        Ok(Block::default().then(SAVE, vars))
+        Ok(Block::default().then(SAVE, vars).and(self.save_child(report, body(report)?)))
     }
 
     /// The statements that move remainders from what was read to what they are now.

@@ -79,6 +79,9 @@ impl Store {
             let Some((name, text)) = MIGRATIONS.get(done) else { return Ok(applied) };
             if self.claim(done + 1, name, text, rows.len() > done).await? {
                 self.step(text, vars! {}).await?;
+                if *name == "0002_resources" {
+                    self.index_customers().await.map_err(|error| self.unusable(&error))?;
+                }
                 self.step(MARK, mark(done + 1, name, text, "applied")).await?;
                 tracing::info!(migration = name, "migration applied");
                 applied += 1;

@@ -164,6 +164,18 @@ fn own_key(id: &RecordId) -> Result<&str> {
     Err(Error::internal(format!("a record of {:?} has a foreign key form", id.table)))
 }
 
+/// The first part of it.
+fn organization_of(id: &RecordId) -> Result<OrganizationId> {
+    let surrealdb::types::RecordIdKey::Array(parts) = &id.key else {
+        return Err(Error::internal("a key has no owner"));
+    };
+    let organization = match parts.first() {
+        Some(Value::String(organization)) => OrganizationId::parse(organization),
+        _ => None,
+    };
+    organization.ok_or_else(|| Error::internal("a key has no owner"))
+}
+
 /// The two statements that every list stands on, for the test that asserts their plans.
 pub fn page_queries() -> [&'static str; 2] {
     [pages::FIRST, pages::NEXT]

@@ -1,9 +1,12 @@
 //! Private offers in the store.
 
+use std::collections::HashMap;
+
 use surrealdb::types::SurrealValue;
+use ulid::Ulid;
 
 use super::customers::{CustomerState, Row as CustomerRow};
-use super::documents::{Children, body, listed_columns, never, parse};
+use super::documents::{Owned, body, listed_columns, never, parse};
 use super::lists::words_column;
 use super::write::{Block, Seen};
 use super::{Tenant, vars};
@@ -14,6 +17,18 @@ use crate::model::offer::{OfferStatus, PrivateOffer};
 use crate::model::page::{Page, Window};
 
 const TABLE: &str = "private_offer";
+
+impl Owned for PrivateOffer {
+    const TABLE: &'static str = TABLE;
+
+    fn owner(&self) -> CustomerId {
+        self.customer_id
+    }
+
+    fn ulid(&self) -> Ulid {
+        self.id.0
+    }
+}
 
 /// What a change of an offer starts from.
 pub struct OfferSeen {
@@ -81,18 +96,20 @@ impl Tenant {
     }
 
     /// The newest offers of each customer, in one query.
-    pub async fn offers_of_each(&self, customers: &[CustomerId], limit: usize) -> Result<Children<PrivateOffer>> {
-        const OF: &str = "RETURN $keys.map(|$key| { key: $key, rows: (SELECT body, key AS position
-            FROM private_offer WITH INDEX private_offer_of WHERE organization = $org AND customer = $key ORDER BY key LIMIT $rows) })";
-        self.children(OF, customers, limit).await
+    pub async fn offers_of_each(
+        &self,
+        customers: &[CustomerId],
+        limit: usize,
+    ) -> Result<HashMap<CustomerId, Page<PrivateOffer>>> {
+        self.children(customers, limit).await
     }
 
     /// The links of the agreement chain that touch any of these offers, on either side.
     pub async fn replacements(&self, offers: &[PrivateOfferId]) -> Result<Vec<Replacement>> {
         const FIND: &str = "RETURN array::concat(
             (SELECT key, replaces FROM $records WHERE replaces != NONE),
-            (SELECT key, replaces FROM private_offer WITH INDEX private_offer_replaces
-                WHERE organization = $org AND replaces IN $keys))";
+            array::flatten($keys.map(|$key| (SELECT key, replaces FROM private_offer WITH INDEX private_offer_replaces
+                WHERE organization = $org AND replaces = $key))))";
         let keys: Vec<String> = offers.iter().map(|id| id.key()).collect();
         let records: Vec<_> = keys.iter().map(|key| self.record(TABLE, key.as_str())).collect();
         let vars = vars! { "org" => self.organization.to_string(), "keys" => keys, "records" => records };
@@ -113,7 +130,7 @@ impl Tenant {
     ) -> Result<Block> {
         const SAVE: &str = "UPSERT ONLY $offer CONTENT $offer_content RETURN NONE;";
         let key = to.id.key();
-        let (before, after) = (from.map(words_of).unwrap_or_default(), words_of(to));
+        let (before, after, body) = (from.map(words_of).unwrap_or_default(), words_of(to), body(to)?);
         let mut content = listed_columns(self.organization.to_string(), to.id.0, &OrderBy::Moment(Some(to.expires_at)));
         content.extend(vars! {
             "customer" => to.customer_id.key(),
@@ -123,10 +140,11 @@ impl Tenant {
             "words" => words_column(&after),
             "replaces" => replaces.map(PrivateOfferId::key),
             "due" => if to.status == OfferStatus::Created { to.expires_at } else { never() },
-            "body" => body(to)?,
+            "body" => body.clone(),
         });
         let vars = vars! { "offer" => self.record(TABLE, key.as_str()), "offer_content" => content };
-        Ok(Block::default().then(SAVE, vars).and(self.reword(TABLE, &key, &before, &after)))
+        let saved = Block::default().then(SAVE, vars).and(self.save_child(to, body));
+        Ok(saved.and(self.reword(TABLE, &key, &before, &after)))
     }
 }
 

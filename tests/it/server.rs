@@ -206,7 +206,7 @@ fn wait_for_file(path: &std::path::Path) -> Value {
 async fn the_demo_serves_and_drains() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, ready) = (folder.path().join("data"), folder.path().join("ready.json"));
-    let arguments = ["demo", "--customers", "200", "--listen", "127.0.0.1:0", "--log", "json", "--data"];
+    let arguments = ["demo", "--customers", "110", "--listen", "127.0.0.1:0", "--log", "json", "--data"];
     let paths = [data.to_str().expect("UTF-8"), "--ready-file", ready.to_str().expect("UTF-8")];
     let mut process = Process::start(&[&arguments[..], &paths[..]].concat());
     let said = wait_for_file(&ready);

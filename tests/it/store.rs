@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mercato::clock::Clock;
+use mercato::model::scope::Scope;
 use mercato::store::Store;
 use mercato::store::migrate::Resume;
 use serde_json::{Value, json};
@@ -112,6 +113,42 @@ async fn a_schema_that_is_not_ours_is_refused_by_name() {
         let said = open(&url).await.err().expect("a refusal");
         assert!(said.contains(words) && !said.contains('\n'), "{said}");
     }
+}
+
+/// Customers of the first schema, which knew neither order nor search: after the migration they are like new ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn customers_of_the_first_schema_are_listed_and_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = url(folder.path());
+    let organization =
+        open(&url).await.expect("a database").create_organization("Acme").await.expect("an organization");
+    let ids = [1_u128, 2].map(|number| mercato::model::id::CustomerId(ulid::Ulid(number << 80)));
+    let row = |(id, name): (&mercato::model::id::CustomerId, &str)| {
+        format!(
+            "CREATE type::record('customer', ['{organization}', '{}']) SET organization = '{organization}', vendor = 'cloud_a', \
+             account = '{name}', company_name = '{name}', status = 'active', updated_at = time::now(), revision = 1;",
+            id.key()
+        )
+    };
+    let fields = ["key", "oldest", "ascending", "descending", "words", "live", "suspended"];
+    let forget: String = fields.map(|field| format!("REMOVE FIELD {field} ON customer;")).concat();
+    let rows: String = ids.iter().zip(["Zeta", "alpha"]).map(row).collect();
+    let older = "DEFINE FIELD revision ON customer TYPE int;";
+    tamper(&url, &format!("{forget}{older}{rows} UPDATE migration:2 SET state = 'applying'")).await;
+    let store = Store::connect(&target(&url), Clock::manual()).await.expect("the database opens");
+    assert_eq!(store.migrate(Resume::Finish).await.map_err(|error| error.0), Ok(1));
+    drop(store);
+    let app = TestApp::on(&url, listen_options()).await;
+    let party = app.party_in(organization, Scope::ALL).await;
+    let names = async |arguments: &str| {
+        let query = format!("{{ customers({arguments}) {{ nodes {{ companyName }} }} }}");
+        party.graphql(&query, json!({})).await.ok()["data"]["customers"]["nodes"].to_string()
+    };
+    let (zeta, alpha) = ("{\"companyName\":\"Zeta\"}", "{\"companyName\":\"alpha\"}");
+    assert_eq!(names("first: 5").await, format!("[{alpha},{zeta}]"));
+    assert_eq!(names("orderBy: { field: CREATED_AT, direction: ASC }").await, format!("[{zeta},{alpha}]"));
+    assert_eq!(names("orderBy: { field: COMPANY_NAME, direction: ASC }").await, format!("[{alpha},{zeta}]"));
+    assert_eq!(names("filter: { search: \"zet\" }").await, format!("[{zeta}]"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,8 @@ use super::parts::{Schemas, echo, echoed, email, id, nullable, object, only, rec
 use crate::model::customer::COMPANY_NAME_MAX;
 use crate::model::entitlement::LISTING_MAX;
 use crate::model::offer::{ListedOffer, OfferStatus, OfferType, PrivateOffer, PublicationState};
-use crate::model::offer_input::{BUYER_NAME_MAX, BUYERS_MAX, DURATION, OFFER_NAME_MAX, READ_ONLY};
+use crate::model::offer_input::READ_ONLY;
+use crate::model::offer_terms::{BUYER_NAME_MAX, BUYERS_MAX, DURATION, OFFER_NAME_MAX};
 use crate::model::vendor::Vendor;
 
 pub fn schemas() -> Schemas {
@@ -34,6 +35,9 @@ fn offer(detail: bool) -> Value {
         "vendor": reference("Vendor"), "status": { "type": "string", "enum": OfferStatus::ALL },
         "vendorOfferId": {
             "type": ["string", "null"], "description": "The marketplace's own id, once the offer is published.",
+        },
+        "entitlementId": {
+            "type": ["string", "null"], "description": "What its acceptance created, or for a replacement updated.",
         },
         "expiresAt": timestamp(), "details": details(detail), "createdAt": timestamp(), "updatedAt": timestamp(),
     }))
@@ -179,6 +183,7 @@ pub fn example(status: OfferStatus) -> Value {
         "id": "off_01KE6X3C7A2D5G8K1N4Q7S0VZW", "organizationId": "org_01KE6X0MRGW3T5Y8J1R6F4HSAP",
         "listingId": "lst_analytics_pro", "customerId": "cus_01KE6X17G0C9ZQ4T8V2N5B7XKD", "vendor": "cloud_a",
         "status": status, "vendorOfferId": null, "expiresAt": "2026-02-04T10:00:00.000Z",
+        "entitlementId": null,
         "details": {
             "summary": {
                 "offerName": "Northwind renewal", "companyName": "Northwind Analytics",

@@ -61,11 +61,11 @@ pub const OFFERS: Resource = Resource {
     create: "createPrivateOffer(input: $input): CreatePrivateOfferInput",
     update: "updatePrivateOffer(id: $id, input: $input): UpdatePrivateOfferInput",
     delete: "deletePrivateOffer(id: $id)",
-    fields: "id organizationId listingId customerId vendor status vendorOfferId expiresAt details { \
+    fields: "id organizationId listingId customerId vendor status vendorOfferId expiresAt entitlementId details { \
              summary { offerName companyName buyerNotifications { name email } } \
              pricing { discountPercentage discountAmount duration annualValue currency } \
              cloud { offerType agreementId isReplacement publication { state message } } } createdAt updatedAt",
-    listed: "id organizationId listingId customerId vendor status vendorOfferId expiresAt details { \
+    listed: "id organizationId listingId customerId vendor status vendorOfferId expiresAt entitlementId details { \
              summary { offerName companyName } pricing { discountPercentage discountAmount duration currency } \
              cloud { offerType publication { state message } } } createdAt updatedAt",
 };
