@@ -1,14 +1,14 @@
 //! OAuth applications over GraphQL.
 
-use async_graphql::connection::Connection;
-use async_graphql::{Context, ID, InputObject, Object, Result};
+use async_graphql::{Context, ID, InputObject, MaybeUndefined, Object, Result};
 
 use super::call;
-use super::connections::{connect, page_size, payload};
+use super::connections::{Records, connect, page_size, payload, set};
 use super::errors::fault;
 use crate::model;
 use crate::model::application::{ApplicationInput, ApplicationWithSecret};
 use crate::model::filter::Order;
+use crate::model::input::Problems;
 use crate::model::page::{ListName, PageRequest};
 use crate::model::scope::Scope;
 use crate::model::time::Timestamp;
@@ -82,10 +82,10 @@ pub struct CreateApplicationInput {
 /// Absent fields stay as they are.
 #[derive(InputObject)]
 pub struct UpdateApplicationInput {
-    name: Option<String>,
-    description: Option<String>,
+    name: MaybeUndefined<String>,
+    description: MaybeUndefined<String>,
     /// An application cannot widen its own.
-    scopes: Option<Vec<Scope>>,
+    scopes: MaybeUndefined<Vec<Scope>>,
 }
 
 impl From<CreateApplicationInput> for ApplicationInput {
@@ -97,7 +97,14 @@ impl From<CreateApplicationInput> for ApplicationInput {
 
 impl From<UpdateApplicationInput> for ApplicationInput {
     fn from(input: UpdateApplicationInput) -> Self {
-        Self { name: input.name, description: input.description, scopes: input.scopes, ..Self::default() }
+        let mut problems = Problems::default();
+        Self {
+            name: set(input.name, &mut problems, "name"),
+            description: set(input.description, &mut problems, "description"),
+            scopes: set(input.scopes, &mut problems, "scopes"),
+            problems,
+            ..Self::default()
+        }
     }
 }
 
@@ -120,7 +127,7 @@ impl ApplicationQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "How many, 20 unless told; above 100 means 100.")] first: Option<i32>,
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
-    ) -> Option<Result<Connection<String, Application>>> {
+    ) -> Option<Result<Records<Application>>> {
         let continued = after.is_some();
         let page = applications::list(call(ctx), PageRequest::from_arguments(first, after)).await.map_err(fault);
         Some(page.map(|page| connect(call(ctx), (ListName::Applications, Order::Newest), continued, page)))

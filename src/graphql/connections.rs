@@ -1,10 +1,12 @@
 //! Relay connections: what every list of GraphQL has in common.
 
-use async_graphql::connection::{Connection, Edge};
-use async_graphql::{Enum, InputObject, OutputType};
+use async_graphql::connection::{Connection, CursorType, Edge};
+use async_graphql::{Enum, InputObject, MaybeUndefined, OutputType};
 
 use crate::call::Call;
 use crate::model::filter::{Order, Range};
+use crate::model::input::Problems;
+use crate::model::offer_terms::Nullable;
 use crate::model::page::{DEFAULT_LIMIT, ListName, MAX_LIMIT, Page};
 use crate::model::time::Timestamp;
 
@@ -21,18 +23,59 @@ pub fn nested_size(first: Option<i32>) -> usize {
     page_size(first.or(Some(NESTED)))
 }
 
+/// A page of records as a connection.
+pub type Records<N> = Connection<Cursor, N>;
+
+/// The place of an item. It is authenticated when somebody asks for it, which for most items nobody does.
+pub struct Cursor {
+    call: Call,
+    list: (ListName, Order),
+    position: String,
+}
+
+impl CursorType for Cursor {
+    type Error = std::convert::Infallible;
+
+    /// Never asked: arguments are read as texts and opened by the resolvers, which know whose they are.
+    fn decode_cursor(_: &str) -> Result<Self, Self::Error> {
+        unreachable!("cursors are opened by the resolvers")
+    }
+
+    fn encode_cursor(&self) -> String {
+        let (list, order) = self.list;
+        self.call.cursor_scope(list, order).encode(&self.position)
+    }
+}
+
 /// A page as a connection. `continued` says that it began after a cursor.
 pub fn connect<M, N: OutputType + From<M>>(
     call: &Call,
-    (list, order): (ListName, Order),
+    list: (ListName, Order),
     continued: bool,
     page: Page<M>,
-) -> Connection<String, N> {
-    let cursors = call.cursor_scope(list, order);
+) -> Records<N> {
     let mut connection = Connection::new(continued, page.has_more);
-    let edges = page.positions.iter().zip(page.items);
-    connection.edges.extend(edges.map(|(position, item)| Edge::new(cursors.encode(position), item.into())));
+    let edges = page.positions.into_iter().zip(page.items);
+    let edge = |(position, item): (String, M)| Edge::new(Cursor { call: call.clone(), list, position }, item.into());
+    connection.edges.extend(edges.map(edge));
     connection
+}
+
+/// A field of an update where null is a value.
+pub fn nullable<T>(value: MaybeUndefined<T>) -> Nullable<T> {
+    match value {
+        MaybeUndefined::Undefined => None,
+        MaybeUndefined::Null => Some(None),
+        MaybeUndefined::Value(value) => Some(Some(value)),
+    }
+}
+
+/// A field of an update where null is none; it is refused rather than ignored.
+pub fn set<T>(value: MaybeUndefined<T>, problems: &mut Problems, field: &str) -> Option<T> {
+    if value.is_null() {
+        problems.malformed(field, "must not be null");
+    }
+    value.take()
 }
 
 /// From the first moment, up to but without the second.

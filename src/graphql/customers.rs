@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use async_graphql::connection::Connection;
 use async_graphql::{Context, ID, InputObject, MaybeUndefined, Object, Result, SimpleObject};
 
 use super::call;
-use super::connections::{DateRange, connect, nested_size, order_by, page_size, payload};
+use super::connections::{DateRange, Records, connect, nested_size, nullable, order_by, page_size, payload, set};
 use super::entitlements::{self, Entitlement};
 use super::errors::fault;
 use super::loaders::{EntitlementsOf, MeteringOf, OffersOf, SummariesOf, load};
@@ -78,7 +77,7 @@ impl Customer {
         ctx: &Context<'_>,
         first: Option<i32>,
         after: Option<String>,
-    ) -> Option<Result<Connection<String, Entitlement>>> {
+    ) -> Option<Result<Records<Entitlement>>> {
         let limit = nested_size(first);
         Some(match (first, after) {
             (None | Some(1..), None) => {
@@ -95,7 +94,7 @@ impl Customer {
         ctx: &Context<'_>,
         first: Option<i32>,
         after: Option<String>,
-    ) -> Option<Result<Connection<String, PrivateOffer>>> {
+    ) -> Option<Result<Records<PrivateOffer>>> {
         let limit = nested_size(first);
         Some(match (first, after) {
             (None | Some(1..), None) => {
@@ -112,7 +111,7 @@ impl Customer {
         ctx: &Context<'_>,
         first: Option<i32>,
         after: Option<String>,
-    ) -> Option<Result<Connection<String, MeteringSubmission>>> {
+    ) -> Option<Result<Records<MeteringSubmission>>> {
         let limit = nested_size(first);
         Some(match (first, after) {
             (None | Some(1..), None) => {
@@ -188,22 +187,19 @@ pub struct UpdateCustomerInput {
     email: MaybeUndefined<String>,
     company_name: MaybeUndefined<String>,
     /// ACTIVE or INACTIVE.
-    status: Option<CustomerStatus>,
+    status: MaybeUndefined<CustomerStatus>,
 }
 
 impl From<UpdateCustomerInput> for CustomerPatch {
     fn from(input: UpdateCustomerInput) -> Self {
-        let mut patch = Self {
-            email: input.email.as_opt_ref().map(Option::<&String>::cloned),
-            status: input.status,
+        let mut problems = Problems::default();
+        Self {
+            email: nullable(input.email),
+            company_name: set(input.company_name, &mut problems, "companyName"),
+            status: set(input.status, &mut problems, "status"),
+            problems,
             ..Self::default()
-        };
-        match input.company_name {
-            MaybeUndefined::Undefined => {}
-            MaybeUndefined::Value(name) => patch.company_name = Some(name),
-            MaybeUndefined::Null => patch.problems.malformed("companyName", "must be a string"),
         }
-        patch
     }
 }
 
@@ -252,7 +248,7 @@ impl CustomerQuery {
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
         filter: Option<CustomerFilter>,
         order_by: Option<CustomerOrder>,
-    ) -> Option<Result<Connection<String, Customer>>> {
+    ) -> Option<Result<Records<Customer>>> {
         let (continued, order) = (after.is_some(), CustomerOrder::order(order_by));
         let filter = filter.map(Filter::from).unwrap_or_default();
         let query = ListQuery { page: PageRequest::from_arguments(first, after), filter, order };

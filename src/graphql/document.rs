@@ -8,6 +8,7 @@ use async_graphql::{Name, ServerError, Variables};
 
 use super::{errors, limits};
 use crate::error::Error;
+use crate::http::json;
 
 /// Bounds the source: its size, and how deep real brackets nest. Those in comments and strings are text.
 pub fn check_source(query: &str) -> Result<(), Error> {
@@ -30,6 +31,11 @@ pub fn check_source(query: &str) -> Result<(), Error> {
         if open > limits::NESTING {
             return Err(Error::malformed("query", format!("must not nest deeper than {}", limits::NESTING)));
         }
+    }
+    // The library reads numbers as doubles.
+    if let Some(number) = json::inexact_numbers(query.as_bytes()).into_iter().next() {
+        let place = format!("has a number of more than 15 digits at {}; send it as a string", number.start);
+        return Err(Error::malformed("query", place));
     }
     Ok(())
 }

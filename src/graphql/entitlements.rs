@@ -1,10 +1,9 @@
 //! Entitlements over GraphQL.
 
-use async_graphql::connection::Connection;
 use async_graphql::{Context, ID, InputObject, Json, Object, Result, SimpleObject};
 
 use super::call;
-use super::connections::{DateRange, connect, order_by, page_size, payload};
+use super::connections::{DateRange, Records, connect, order_by, page_size, payload};
 use super::customers::Customer;
 use super::errors::fault;
 use super::loaders::{HistoryOf, load};
@@ -188,7 +187,7 @@ impl EntitlementQuery {
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
         filter: Option<EntitlementFilter>,
         order_by: Option<EntitlementOrder>,
-    ) -> Option<Result<Connection<String, Entitlement>>> {
+    ) -> Option<Result<Records<Entitlement>>> {
         Some(page(ctx, first, after, filter.map(Filter::from).unwrap_or_default(), order_by).await)
     }
 }
@@ -203,7 +202,7 @@ pub async fn page(
     after: Option<String>,
     filter: Filter,
     order_by: Option<EntitlementOrder>,
-) -> Result<Connection<String, Entitlement>> {
+) -> Result<Records<Entitlement>> {
     let (continued, order) = (after.is_some(), EntitlementOrder::order(order_by));
     let query = ListQuery { page: PageRequest::from_arguments(first, after), filter, order };
     let page = entitlements::list(call(ctx), query).await.map_err(fault)?;

@@ -47,7 +47,9 @@ impl Batches {
             let polled = execution.as_mut().poll(context);
             if polled.is_pending() {
                 let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-                waiting.into_iter().for_each(|load| drop(tokio::spawn(load.in_current_span())));
+                for load in waiting {
+                    drop(tokio::spawn(load.in_current_span()));
+                }
             }
             polled
         })

@@ -1,10 +1,9 @@
 //! Metering over GraphQL.
 
-use async_graphql::connection::Connection;
 use async_graphql::{Context, ID, InputObject, Object, Result, SimpleObject};
 
 use super::call;
-use super::connections::{DateRange, connect, order_by, page_size, payload};
+use super::connections::{DateRange, Records, connect, order_by, page_size, payload};
 use super::customers::Customer;
 use super::errors::fault;
 use super::loaders::load;
@@ -176,7 +175,7 @@ impl MeteringQuery {
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
         filter: Option<MeteringFilter>,
         order_by: Option<MeteringOrder>,
-    ) -> Option<Result<Connection<String, MeteringSubmission>>> {
+    ) -> Option<Result<Records<MeteringSubmission>>> {
         Some(page(ctx, first, after, filter.map(Filter::from).unwrap_or_default(), order_by).await)
     }
 }
@@ -191,7 +190,7 @@ pub async fn page(
     after: Option<String>,
     filter: Filter,
     order_by: Option<MeteringOrder>,
-) -> Result<Connection<String, MeteringSubmission>> {
+) -> Result<Records<MeteringSubmission>> {
     let (continued, order) = (after.is_some(), MeteringOrder::order(order_by));
     let query = ListQuery { page: PageRequest::from_arguments(first, after), filter, order };
     let page = metering::list(call(ctx), query).await.map_err(fault)?;

@@ -2,11 +2,12 @@
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
 
+use super::connections::{nullable, set};
 use crate::model::decimal::Decimal;
 use crate::model::input::Problems;
 use crate::model::offer::{Buyer, OfferType};
 use crate::model::offer_input::{NewOffer, OfferPatch};
-use crate::model::offer_terms::{Nullable, Terms};
+use crate::model::offer_terms::Terms;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 
@@ -71,13 +72,21 @@ pub struct PrivateOfferCloudInput {
 #[derive(InputObject)]
 pub struct UpdatePrivateOfferInput {
     details: Option<UpdatePrivateOfferDetailsInput>,
-    expires_at: Option<Timestamp>,
+    expires_at: MaybeUndefined<Timestamp>,
 }
 
 #[derive(InputObject, Default)]
 pub struct UpdatePrivateOfferDetailsInput {
-    summary: Option<PrivateOfferSummaryInput>,
+    summary: Option<UpdatePrivateOfferSummaryInput>,
     pricing: Option<UpdatePrivateOfferPricingInput>,
+}
+
+#[derive(InputObject, Default)]
+pub struct UpdatePrivateOfferSummaryInput {
+    offer_name: MaybeUndefined<String>,
+    company_name: MaybeUndefined<String>,
+    /// At most 5.
+    buyer_notifications: MaybeUndefined<Vec<BuyerNotificationInput>>,
 }
 
 /// Setting one discount takes the other away.
@@ -85,10 +94,10 @@ pub struct UpdatePrivateOfferDetailsInput {
 pub struct UpdatePrivateOfferPricingInput {
     discount_percentage: MaybeUndefined<Decimal>,
     discount_amount: MaybeUndefined<Decimal>,
-    duration: Option<i32>,
+    duration: MaybeUndefined<i32>,
     /// Null removes it.
     annual_value: MaybeUndefined<Decimal>,
-    currency: Option<String>,
+    currency: MaybeUndefined<String>,
 }
 
 impl From<CreatePrivateOfferInput> for NewOffer {
@@ -121,17 +130,21 @@ impl From<CreatePrivateOfferInput> for NewOffer {
 impl From<UpdatePrivateOfferInput> for OfferPatch {
     fn from(input: UpdatePrivateOfferInput) -> Self {
         let details = input.details.unwrap_or_default();
-        let pricing = details.pricing.unwrap_or_default();
-        let mut terms = Terms {
+        let (summary, pricing) = (details.summary.unwrap_or_default(), details.pricing.unwrap_or_default());
+        let mut problems = Problems::default();
+        let terms = Terms {
+            offer_name: set(summary.offer_name, &mut problems, "details.summary.offerName"),
+            company_name: set(summary.company_name, &mut problems, "details.summary.companyName"),
+            buyer_notifications: set(summary.buyer_notifications, &mut problems, "details.summary.buyerNotifications")
+                .map(buyers),
             discount_percentage: nullable(pricing.discount_percentage),
             discount_amount: nullable(pricing.discount_amount),
-            duration: pricing.duration.map(i64::from),
+            duration: set(pricing.duration, &mut problems, "details.pricing.duration").map(i64::from),
             annual_value: nullable(pricing.annual_value),
-            currency: pricing.currency,
-            ..Terms::default()
+            currency: set(pricing.currency, &mut problems, "details.pricing.currency"),
         };
-        details.summary.unwrap_or_default().fill(&mut terms);
-        Self { terms, expires_at: input.expires_at, ..Self::default() }
+        let expires_at = set(input.expires_at, &mut problems, "expiresAt");
+        Self { terms, expires_at, problems, ..Self::default() }
     }
 }
 
@@ -139,15 +152,10 @@ impl PrivateOfferSummaryInput {
     fn fill(self, terms: &mut Terms) {
         terms.offer_name = self.offer_name;
         terms.company_name = self.company_name;
-        let buyer = |buyer: BuyerNotificationInput| Buyer { name: buyer.name, email: buyer.email };
-        terms.buyer_notifications = self.buyer_notifications.map(|buyers| buyers.into_iter().map(buyer).collect());
+        terms.buyer_notifications = self.buyer_notifications.map(buyers);
     }
 }
 
-fn nullable<T>(value: MaybeUndefined<T>) -> Nullable<T> {
-    match value {
-        MaybeUndefined::Undefined => None,
-        MaybeUndefined::Null => Some(None),
-        MaybeUndefined::Value(value) => Some(Some(value)),
-    }
+fn buyers(inputs: Vec<BuyerNotificationInput>) -> Vec<Buyer> {
+    inputs.into_iter().map(|buyer| Buyer { name: buyer.name, email: buyer.email }).collect()
 }

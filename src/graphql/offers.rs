@@ -1,10 +1,11 @@
 //! Private offers over GraphQL.
 
-use async_graphql::connection::Connection;
 use async_graphql::{Context, ID, InputObject, Object, Result};
 
+use futures_util::future::join_all;
+
 use super::call;
-use super::connections::{DateRange, connect, order_by, page_size, payload};
+use super::connections::{DateRange, Records, connect, order_by, page_size, payload};
 use super::customers::Customer;
 use super::entitlements::Entitlement;
 use super::errors::fault;
@@ -17,6 +18,9 @@ use crate::model::page::{ListName, PageRequest};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::offers;
+
+/// How many offers that replace one are shown.
+const CHAIN: usize = 10;
 
 /// The list as parents show it.
 pub const NEWEST: (ListName, Order) = (ListName::PrivateOffers, Order::Newest);
@@ -76,7 +80,8 @@ impl PrivateOffer {
     async fn replaces(&self, ctx: &Context<'_>) -> Option<Result<PrivateOffer>> {
         self.replaced(ctx).await.transpose()
     }
-    /// The offers after it in its agreement chain.
+    /// The offers after it in its agreement chain; the newest 10.
+    #[graphql(complexity = "CHAIN * child_complexity")]
     async fn replaced_by(&self, ctx: &Context<'_>) -> Option<Result<Vec<PrivateOffer>>> {
         Some(self.replacing(ctx).await)
     }
@@ -91,11 +96,9 @@ impl PrivateOffer {
     }
 
     async fn replacing(&self, ctx: &Context<'_>) -> Result<Vec<Self>> {
-        let mut offers = Vec::new();
-        for id in load(ctx, ChainOf(self.0.id)).await?.unwrap_or_default().replaced_by {
-            offers.extend(load(ctx, id).await?.map(Self));
-        }
-        Ok(offers)
+        let ids = load(ctx, ChainOf(self.0.id)).await?.unwrap_or_default().replaced_by;
+        let offers = join_all(ids.into_iter().take(CHAIN).map(|id| load(ctx, id))).await;
+        Ok(offers.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().map(Self).collect())
     }
 }
 
@@ -155,7 +158,7 @@ impl PrivateOfferQuery {
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
         filter: Option<PrivateOfferFilter>,
         order_by: Option<PrivateOfferOrder>,
-    ) -> Option<Result<Connection<String, PrivateOffer>>> {
+    ) -> Option<Result<Records<PrivateOffer>>> {
         Some(page(ctx, first, after, filter.map(Filter::from).unwrap_or_default(), order_by).await)
     }
 }
@@ -170,7 +173,7 @@ pub async fn page(
     after: Option<String>,
     filter: Filter,
     order_by: Option<PrivateOfferOrder>,
-) -> Result<Connection<String, PrivateOffer>> {
+) -> Result<Records<PrivateOffer>> {
     let (continued, order) = (after.is_some(), PrivateOfferOrder::order(order_by));
     let query = ListQuery { page: PageRequest::from_arguments(first, after), filter, order };
     let page = offers::list(call(ctx), query).await.map_err(fault)?;

@@ -1,17 +1,19 @@
 //! JSON as it is read from requests: strictly. A field that is given twice is refused, because whichever of the two we took,
-//! the other would be silently ignored. So is a number that a double cannot hold: it would be silently rounded.
+//! the other would be silently ignored. A number that a double cannot hold is set
+//! aside instead of being silently rounded.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::model::input::INEXACT;
+
 /// The body as JSON, or why it is none. The words name a place, never our parser.
 pub fn parse(body: &[u8]) -> Result<Value, String> {
-    if let Some(number) = inexact_number(body) {
-        return Err(format!("has a number that cannot be read exactly, of more than {EXACT_DIGITS} digits: {number}"));
-    }
-    serde_json::from_slice::<Strict>(body).map(|strict| strict.0).map_err(|error| {
+    serde_json::from_slice::<Strict>(&set_aside(body)).map(|strict| strict.0).map_err(|error| {
         if error.is_eof() {
             "is not complete JSON".to_owned()
         } else if error.is_data() {
@@ -25,41 +27,54 @@ pub fn parse(body: &[u8]) -> Result<Value, String> {
 /// Significant digits that every double keeps (`DBL_DIG`).
 const EXACT_DIGITS: usize = f64::DIGITS as usize;
 
-/// The first number outside strings that reading it as a double may change. Whole numbers of 64 bits are read exactly.
-fn inexact_number(body: &[u8]) -> Option<&str> {
-    let (mut rest, mut in_string) = (body, false);
-    while let Some((&byte, tail)) = rest.split_first() {
+/// Numbers that reading them as doubles may change, as something that no field takes: the field then says so.
+fn set_aside(body: &[u8]) -> Cow<'_, [u8]> {
+    let numbers = inexact_numbers(body);
+    if numbers.is_empty() {
+        return Cow::Borrowed(body);
+    }
+    let (mut marked, mut from) = (Vec::new(), 0);
+    for number in numbers {
+        marked.extend_from_slice(&body[from..number.start]);
+        marked.extend_from_slice(format!("{{\"{INEXACT}\":null}}").as_bytes());
+        from = number.end;
+    }
+    marked.extend_from_slice(&body[from..]);
+    Cow::Owned(marked)
+}
+
+/// The numbers outside strings, names and comments that reading them as doubles may change. Whole numbers of 64 bits are
+/// read exactly. GraphQL documents are read by it, too.
+pub fn inexact_numbers(text: &[u8]) -> Vec<Range<usize>> {
+    let (mut numbers, mut at, mut in_string) = (Vec::new(), 0, false);
+    while let Some(&byte) = text.get(at) {
+        let run = |part: fn(u8) -> bool| text[at..].iter().take_while(|byte| part(**byte)).count();
         let length = match byte {
             b'\\' if in_string => 2,
-            b'0'..=b'9' if !in_string => rest.iter().take_while(|byte| is_of_number(**byte)).count(),
+            b'"' => 1,
+            _ if in_string => 1,
+            b'#' => run(|byte| byte != b'\n'),
+            b'0'..=b'9' => run(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'_' => run(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
             _ => 1,
         };
-        in_string ^= byte == b'"';
-        let number = std::str::from_utf8(&rest[..length.min(rest.len())]).unwrap_or_default();
-        if length > 1 && !is_exact(number) {
-            return Some(&number[..number.len().min(40)]);
+        if byte.is_ascii_digit() && !in_string && !is_exact(&text[at..at + length]) {
+            numbers.push(at..at + length);
         }
-        rest = tail.get(length - 1..).unwrap_or_default();
+        in_string ^= byte == b'"';
+        at += length.max(1);
     }
-    None
+    numbers
 }
 
 /// Whether a double keeps the digits, and does not take a small number for nothing.
-fn is_exact(number: &str) -> bool {
-    let digits = significant_digits(number);
-    let vanishes = digits > 0 && number.parse() == Ok(0.0);
-    (digits <= EXACT_DIGITS && !vanishes) || number.parse::<u64>().is_ok()
-}
-
-fn is_of_number(byte: u8) -> bool {
-    byte.is_ascii_digit() || b".eE+-".contains(&byte)
-}
-
-/// Digits of the mantissa, without the zeros around it.
-fn significant_digits(number: &str) -> usize {
-    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+fn is_exact(number: &[u8]) -> bool {
+    let text = std::str::from_utf8(number).unwrap_or_default();
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    digits.trim_matches('0').len()
+    let significant = digits.trim_matches('0').len();
+    let vanishes = significant > 0 && text.parse() == Ok(0.0);
+    (significant <= EXACT_DIGITS && !vanishes) || text.parse::<u64>().is_ok()
 }
 
 /// A [`Value`] whose objects name each field once.

@@ -173,15 +173,20 @@ pub struct SeriesPoint {
 
 impl SeriesQuery {
     pub fn check(&self) -> Result<()> {
-        let span = self.end.as_datetime() - self.start.as_datetime();
-        let points = if self.interval == Interval::Day { span.num_days() } else { span.num_days() / 28 };
-        if span < TimeDelta::zero() {
+        if self.end < self.start {
             return Err(Error::malformed("endDate", "must not be before startDate"));
         }
-        if points >= SERIES_MAX.cast_signed() as i64 {
+        if self.days().take(SERIES_MAX + 1).count() > SERIES_MAX {
             return Err(Error::malformed("endDate", format!("must not be more than {SERIES_MAX} points away")));
         }
         Ok(())
+    }
+
+    /// The days that begin its points.
+    fn days(&self) -> impl Iterator<Item = NaiveDate> {
+        let last = self.bucket(self.end.as_datetime().date_naive());
+        let first = self.bucket(self.start.as_datetime().date_naive());
+        std::iter::successors(Some(first), |day| self.next(*day)).take_while(move |day| *day <= last)
     }
 
     pub fn count(&self, nodes: &Nodes) -> Vec<SeriesPoint> {
@@ -197,9 +202,7 @@ impl SeriesQuery {
             expiring_contracts: of(&expiring, day),
             ended_contracts: of(&ended, day),
         };
-        let last = self.bucket(self.end.as_datetime().date_naive());
-        let first = self.bucket(self.start.as_datetime().date_naive());
-        std::iter::successors(Some(first), |day| self.next(*day)).take_while(|day| *day <= last).map(point).collect()
+        self.days().map(point).collect()
     }
 
     fn grouped(&self, by_day: &BTreeMap<i64, u64>) -> BTreeMap<NaiveDate, u64> {

@@ -203,21 +203,21 @@ impl CustomerPatch {
         }
     }
 
-    /// Raises what needs no record to be seen. The rest is [`CustomerPatch::apply`]'s.
-    pub fn check(&mut self) -> Result<()> {
-        let mut problems = std::mem::take(&mut self.problems);
+    /// What is wrong with it, whatever the record.
+    fn check(&self) -> Problems {
+        let mut problems = self.problems.clone();
         if let Some(name) = &self.company_name {
             check_text(&mut problems, "companyName", name, COMPANY_NAME_MAX);
         }
         if let Some(Some(email)) = &self.email {
             check_email(&mut problems, "email", email);
         }
-        problems.raise()
+        problems
     }
 
     /// The customer as it would be, or why it may not become so.
     pub fn apply(&self, current: &CustomerDetail, has_live_entitlement: bool) -> Result<CustomerDetail> {
-        let mut problems = Problems::default();
+        let mut problems = self.check();
         check_echo(&mut problems, &self.echo, &current.to_json());
         let was = current.customer.status;
         let status = self.status.unwrap_or(was);

@@ -9,7 +9,7 @@ use rust_decimal::Decimal as Exact;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::input::Problems;
+use super::input::{Problems, is_inexact};
 
 /// Decimals of an input.
 pub const MAX_SCALE: u32 = 6;
@@ -58,13 +58,12 @@ impl Decimal {
 
 /// A number of a JSON body.
 pub fn read_decimal(problems: &mut Problems, field: &str, value: &Value) -> Option<Decimal> {
-    let Some(number) = value.as_number() else {
-        problems.malformed(field, "must be a number");
-        return None;
-    };
-    let decimal = Decimal::from_number(number);
-    if decimal.is_none() {
-        problems.invalid(field, BOUNDS);
+    let decimal = value.as_number().and_then(Decimal::from_number);
+    match value {
+        Value::Number(_) if decimal.is_none() => problems.invalid(field, BOUNDS),
+        Value::Number(_) => {}
+        value if is_inexact(value) => problems.invalid(field, BOUNDS),
+        _ => problems.malformed(field, "must be a number"),
     }
     decimal
 }
@@ -115,7 +114,14 @@ impl std::fmt::Display for Decimal {
 impl FromStr for Decimal {
     type Err = rust_decimal::Error;
 
+    /// Digits, perhaps with a point between them and a minus before them.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        if !digits(whole) || !digits(fraction) {
+            return Err(rust_decimal::Error::ErrorString("not a decimal number".to_owned()));
+        }
         Exact::from_str_exact(text).map(Self::from)
     }
 }
@@ -143,6 +149,11 @@ impl async_graphql::ScalarType for Decimal {
             _ => return Err(async_graphql::InputValueError::expected_type(value)),
         };
         decimal.ok_or_else(|| async_graphql::InputValueError::custom("must be a decimal number"))
+    }
+
+    /// So that the library refuses the request before anything of it runs.
+    fn is_valid(value: &async_graphql::Value) -> bool {
+        Self::parse(value.clone()).is_ok()
     }
 
     fn to_value(&self) -> async_graphql::Value {

@@ -162,13 +162,15 @@ impl Range {
 
     /// As positions in the order of the resource's own date.
     pub fn dated_bounds(self, order: Order) -> Bounds {
-        let text = |at: Timestamp, flip| hex(&OrderBy::Moment(Some(at)).bytes(), flip);
+        let text = |at: Option<Timestamp>, flip| hex(&OrderBy::Moment(at).bytes(), flip);
+        // What has no end is in no range of ends.
+        let to = self.to.map(Some).or(self.from.map(|_| None));
         match order {
             Order::Descending => {
                 let end = |at| text(at, u8::MAX) + &LAST.to_string();
-                Bounds { after: self.to.map(end), until: self.from.map(end) }
+                Bounds { after: to.map(end), until: self.from.map(|from| end(Some(from))) }
             }
-            _ => Bounds { after: self.from.map(|from| text(from, 0)), until: self.to.map(|to| text(to, 0)) },
+            _ => Bounds { after: self.from.map(|from| text(Some(from), 0)), until: to.map(|to| text(to, 0)) },
         }
     }
 }

@@ -11,6 +11,14 @@ use crate::error::{Error, FieldError, Refusal, Result};
 
 /// How many problems of one request are listed; the rest come to light when these are mended.
 const MAX_PROBLEMS: usize = 100;
+/// The one field of the object that stands where a body has a number that cannot be read exactly.
+pub const INEXACT: &str = "$inexact";
+
+/// Whether such a number stood here.
+pub fn is_inexact(value: &Value) -> bool {
+    value.get(INEXACT).is_some()
+}
+
 /// What a problem of the whole body is about.
 const BODY: &str = "body";
 /// The longest field name that is repeated to a caller, in characters.
@@ -46,11 +54,12 @@ impl Problems {
         }
     }
 
-    /// Whether the field, or a part of it, was refused already.
+    /// Whether the field, a part of it or what it is a part of was refused already.
     pub fn is_about(&self, field: &str) -> bool {
-        let about = |problem: &FieldError| {
-            problem.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+        let within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
+        let about = |problem: &FieldError| within(&problem.field, field) || within(field, &problem.field);
         self.malformed.iter().chain(&self.invalid).any(about)
     }
 
@@ -307,14 +316,21 @@ pub fn read_timestamp(problems: &mut Problems, field: &str, text: &str) -> Optio
 /// may come back.
 pub fn check_echo(problems: &mut Problems, echo: &Map<String, Value>, current: &Value) {
     for (field, sent) in echo {
-        match (sent, current.get(field).unwrap_or(&Value::Null)) {
-            (Value::Object(part), whole @ Value::Object(_)) => {
+        match (sent, current.get(field)) {
+            (_, None) => problems.malformed(field, "is not a known field"),
+            (Value::Object(part), Some(Value::Object(whole))) => {
                 let place = |(name, value): (&String, &Value)| (format!("{field}.{name}"), value.clone());
-                let whole: Map<String, Value> = whole.as_object().into_iter().flatten().map(place).collect();
+                let whole: Map<String, Value> = whole.iter().map(place).collect();
                 check_echo(problems, &part.iter().map(place).collect(), &whole.into());
             }
-            (sent, known) if sent != known => problems.invalid(field, "cannot be changed"),
+            (sent, Some(known)) if !is_same(sent, known) => problems.invalid(field, "cannot be changed"),
             _ => {}
         }
     }
+}
+
+/// The same value, or the same moment in other words.
+fn is_same(sent: &Value, known: &Value) -> bool {
+    let moment = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    sent == known || (moment(known).is_some() && moment(sent) == moment(known))
 }

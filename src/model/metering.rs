@@ -167,9 +167,6 @@ impl NewMetering {
         if let Some(date) = self.reporting_date {
             check_window(&mut problems, "details.reportingDate", date, now);
         }
-        if self.usage.len() > ROWS_MAX {
-            problems.invalid("details.usage", format!("must not have more than {ROWS_MAX} items"));
-        }
         let reporting_date = self.reporting_date.unwrap_or(now);
         check_rows(&mut problems, &self.usage, reporting_date, now);
         problems.raise()?;
@@ -232,6 +229,10 @@ fn check_window(problems: &mut Problems, field: &str, moment: Timestamp, now: Ti
 }
 
 fn check_rows(problems: &mut Problems, rows: &[NewUsageRow], reporting_date: Timestamp, now: Timestamp) {
+    if rows.len() > ROWS_MAX {
+        problems.invalid("details.usage", format!("must not have more than {ROWS_MAX} items"));
+        return;
+    }
     let mut slots = HashSet::new();
     for (index, row) in rows.iter().enumerate() {
         let field = |name: &str| format!("details.usage[{index}].{name}");

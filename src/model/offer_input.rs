@@ -204,17 +204,10 @@ impl OfferPatch {
         Self { echo, problems: fields.finish(), ..patch }
     }
 
-    /// Raises what needs no record to be seen.
-    pub fn check(&mut self) -> Result<()> {
-        let mut problems = std::mem::take(&mut self.problems);
-        self.terms.check(&mut problems);
-        problems.raise()
-    }
-
     /// The offer as it would be, or why it may not become so.
     pub fn apply(&self, current: &PrivateOffer, now: Timestamp) -> Result<PrivateOffer> {
-        current.must_be(&[OfferStatus::Created, OfferStatus::Expired], "changed")?;
-        let mut problems = Problems::default();
+        let mut problems = self.problems.clone();
+        self.terms.check(&mut problems);
         let mut known = current.to_json();
         known["details.cloud"] = known["details"]["cloud"].clone();
         check_echo(&mut problems, &self.echo, &known);
@@ -229,6 +222,7 @@ impl OfferPatch {
             check_expiry(&mut problems, next.expires_at, now);
         }
         problems.raise()?;
+        current.must_be(&[OfferStatus::Created, OfferStatus::Expired], "changed")?;
         if current.status == OfferStatus::Expired {
             if next.details != current.details {
                 return Err(Error::conflict("The private offer is expired; only expiresAt can be changed"));

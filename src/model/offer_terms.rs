@@ -162,6 +162,7 @@ fn check_buyers(problems: &mut Problems, buyers: &[Buyer]) {
     const FIELD: &str = "details.summary.buyerNotifications";
     if buyers.len() > BUYERS_MAX {
         problems.invalid(FIELD, format!("must not have more than {BUYERS_MAX} items"));
+        return;
     }
     for (index, buyer) in buyers.iter().enumerate() {
         check_text(problems, &format!("{FIELD}[{index}].name"), &buyer.name, BUYER_NAME_MAX);

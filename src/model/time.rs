@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// What is said of a moment with another offset.
 pub const UTC_ONLY: &str = "must be UTC";
 
+/// The last millisecond of the year 9999.
+const LAST: i64 = 253_402_300_799_999;
+
 /// A moment in UTC, exact to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(DateTime<Utc>);
@@ -64,7 +67,9 @@ impl std::str::FromStr for Timestamp {
         if !text.ends_with('Z') && !text.ends_with("+00:00") {
             return Err(UTC_ONLY);
         }
-        Ok(Self::from_millis(time.timestamp_millis()))
+        // A leap second at the end of the last year would be a moment that nobody can write.
+        let millis = time.timestamp_millis();
+        if millis <= LAST { Ok(Self::from_millis(millis)) } else { Err("must be before the year 10000") }
     }
 }
 
@@ -88,6 +93,11 @@ impl async_graphql::ScalarType for Timestamp {
             async_graphql::Value::String(text) => text.parse().map_err(async_graphql::InputValueError::custom),
             other => Err(async_graphql::InputValueError::expected_type(other)),
         }
+    }
+
+    /// So that the library refuses the request before anything of it runs.
+    fn is_valid(value: &async_graphql::Value) -> bool {
+        Self::parse(value.clone()).is_ok()
     }
 
     fn to_value(&self) -> async_graphql::Value {

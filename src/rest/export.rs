@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::http::failure::Failure;
 use crate::model::customer::Customer;
+use crate::model::decimal::Decimal;
 use crate::model::entitlement::Entitlement;
 use crate::model::filter::Order;
 use crate::model::metering::{MeteringSubmission, UsageRow};
@@ -65,18 +66,25 @@ fn next_cursor<T: Export>(call: &Call, page: &Page<T>) -> Option<String> {
 }
 
 fn encode(lines: impl IntoIterator<Item = Vec<String>>) -> Result<Bytes> {
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    // Every cell but plain numbers stands in quotes: a spreadsheet that splits at other signs than commas finds none.
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .quote_style(csv::QuoteStyle::NonNumeric)
+        .from_writer(Vec::new());
     for line in lines {
         writer.write_record(line.iter().map(|cell| harmless(cell))).map_err(Error::internal)?;
     }
     writer.into_inner().map(Bytes::from).map_err(|error| Error::internal(error.error()))
 }
 
-/// A cell that a spreadsheet would run as a formula gets an apostrophe before it (OWASP, "CSV Injection"). A plain number
-/// is none.
+/// A cell that a spreadsheet would run as a formula gets an apostrophe before it (OWASP, "CSV Injection"). What a person
+/// does not see before the sign does not hide it; a plain number is none.
 fn harmless(cell: &str) -> String {
-    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
-    if formula && cell.parse::<f64>().is_err() { format!("'{cell}") } else { cell.to_owned() }
+    let unseen =
+        |character: char| character.is_whitespace() || "\u{feff}\u{200b}\u{200c}\u{200d}\u{2060}".contains(character);
+    let formula = cell.trim_start_matches(unseen).starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+        || cell.starts_with(['\t', '\r', '\n']);
+    if formula && cell.parse::<Decimal>().is_err() { format!("'{cell}") } else { cell.to_owned() }
 }
 
 fn or_empty<T: ToString>(value: Option<&T>) -> String {

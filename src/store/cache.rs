@@ -1,5 +1,6 @@
 //! What was read lately, kept while it is certain to be current. A query costs the engine some hundred microseconds of
-//! planning; the two reads that nearly every request makes (its token, one record) are worth remembering.
+//! planning; the reads that nearly every request makes (its token, one record, what a page of customers has) are worth
+//! remembering.
 //!
 //! Exactness comes from counting writes, not from time. A [`Word`] counts the writes of an organization (or of all
 //! credentials) that are running and that have ended. A reader notes the word *before* it reads and keeps the value under
@@ -8,6 +9,7 @@
 //!
 //! Only a process that owns its engine can count all writes. On a shared server nothing is kept.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +23,8 @@ use crate::model::id::{CustomerId, OrganizationId};
 const WORDS: usize = 1024;
 const TOKENS: usize = 10_000;
 const CUSTOMERS: usize = 20_000;
+/// First pages of what customers have; each holds some kilobytes.
+const CHILDREN: usize = 5_000;
 
 /// The lower 16 bits count the writes that are running, the upper 48 those that have ended.
 #[derive(Default)]
@@ -47,12 +51,17 @@ impl Word {
 
 type Kept<T> = (u64, Arc<T>);
 
+/// A first page of what a customer has: organization, table, customer, limit.
+pub(super) type ChildrenKey = (OrganizationId, &'static str, CustomerId, usize);
+
 pub(super) struct ReadCache {
     owned: bool,
     records: Vec<Word>,
     credentials: Word,
     pub(super) tokens: Cache<[u8; 32], Kept<StoredToken>>,
     pub(super) customers: Cache<(OrganizationId, CustomerId), Kept<CustomerDetail>>,
+    /// Pages of whatever the table holds.
+    pub(super) children: Cache<ChildrenKey, Kept<dyn Any + Send + Sync>>,
 }
 
 impl ReadCache {
@@ -63,6 +72,7 @@ impl ReadCache {
             credentials: Word::default(),
             tokens: Cache::new(TOKENS),
             customers: Cache::new(CUSTOMERS),
+            children: Cache::new(CHILDREN),
         }
     }
 
@@ -94,6 +104,7 @@ impl ReadCache {
     pub(super) fn clear(&self) {
         self.tokens.clear();
         self.customers.clear();
+        self.children.clear();
     }
 }
 
@@ -114,7 +125,7 @@ impl Drop for Writing {
 }
 
 /// The value kept under `key`, if it was read under this very word.
-pub(super) fn current<K: std::hash::Hash + Eq, T>(
+pub(super) fn current<K: std::hash::Hash + Eq, T: ?Sized>(
     cache: &Cache<K, Kept<T>>,
     key: &K,
     quiet: Option<u64>,

@@ -1,12 +1,14 @@
 //! Records that are kept as the JSON of their single-object form in `body`, beside the columns that queries need.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use surrealdb::types::{Array, Object, RecordId, SurrealValue};
 use ulid::Ulid;
 
+use super::cache::current;
 use super::lists::Listing;
 use super::pages::Placed;
 use super::write::Block;
@@ -103,8 +105,38 @@ impl Tenant {
         found.iter().map(|body| parse(body)).collect()
     }
 
-    /// The newest `limit` children of each customer, in one query.
-    pub(super) async fn children<T: Owned>(
+    /// The newest `limit` children of each customer: those that are remembered, and the others in one query.
+    pub(super) async fn children<T: Owned + Clone + Send + Sync + 'static>(
+        &self,
+        customers: &[CustomerId],
+        limit: usize,
+    ) -> Result<HashMap<CustomerId, Page<T>>> {
+        let cache = &self.store.0.cache;
+        let quiet = cache.records_quiet(self.organization);
+        let place = |customer| (self.organization, T::TABLE, customer, limit);
+        let mut pages = HashMap::new();
+        let mut missing = Vec::new();
+        for customer in customers {
+            let known =
+                current(&cache.children, &place(*customer), quiet).and_then(|page| page.downcast::<Page<T>>().ok());
+            match known {
+                Some(page) => drop(pages.insert(*customer, Page::clone(&page))),
+                None => missing.push(*customer),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(pages);
+        }
+        for (customer, page) in self.read_children::<T>(&missing, limit).await? {
+            if let Some(quiet) = quiet {
+                cache.children.insert(place(customer), (quiet, Arc::new(page.clone())));
+            }
+            pages.insert(customer, page);
+        }
+        Ok(pages)
+    }
+
+    async fn read_children<T: Owned>(
         &self,
         customers: &[CustomerId],
         limit: usize,

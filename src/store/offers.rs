@@ -109,7 +109,7 @@ impl Tenant {
         const FIND: &str = "RETURN array::concat(
             (SELECT key, replaces FROM $records WHERE replaces != NONE),
             array::flatten($keys.map(|$key| (SELECT key, replaces FROM private_offer WITH INDEX private_offer_replaces
-                WHERE organization = $org AND replaces = $key))))";
+                WHERE organization = $org AND replaces = $key LIMIT 10))))";
         let keys: Vec<String> = offers.iter().map(|id| id.key()).collect();
         let records: Vec<_> = keys.iter().map(|key| self.record(TABLE, key.as_str())).collect();
         let vars = vars! { "org" => self.organization.to_string(), "keys" => keys, "records" => records };

@@ -17,9 +17,12 @@ async fn an_export_is_the_whole_list() {
     assert_eq!(reply.headers["content-type"], "text/csv; charset=utf-8; header=present");
     let lines: Vec<&str> = reply.text.split("\r\n").collect();
     assert_eq!(lines.len(), 1 + 1203 + 1);
-    assert_eq!(lines[0], "id,vendor,cloudAccountId,tenantId,email,companyName,status,createdAt,updatedAt");
-    assert!(lines[1].contains(",cloud_a,1202,,"), "{}", lines[1]);
-    assert!(lines[1203].contains(",cloud_a,0000,,"), "{}", lines[1203]);
+    assert_eq!(
+        lines[0],
+        "\"id\",\"vendor\",\"cloudAccountId\",\"tenantId\",\"email\",\"companyName\",\"status\",\"createdAt\",\"updatedAt\""
+    );
+    assert!(lines[1].contains(",\"cloud_a\",1202,\"\","), "{}", lines[1]);
+    assert!(lines[1203].contains(",\"cloud_a\",0000,\"\","), "{}", lines[1203]);
     assert_eq!(party.get("/api/v1/customers/export.csv?limit=1").await.status, 400);
 }
 
@@ -28,7 +31,17 @@ async fn an_export_is_the_whole_list() {
 async fn cells_are_harmless() {
     let app = TestApp::new().await;
     let party = app.party().await;
-    let names = ["=HYPERLINK(\"http://x\")", "+1-2", "-2+3", "@SUM(A1)", "＝1", "plain, \"quoted\""];
+    let names = [
+        "=HYPERLINK(\"http://x\")",
+        "+1-2",
+        "-2+3",
+        "@SUM(A1)",
+        "＝1",
+        "\u{feff}=1",
+        " =1+1",
+        "-inf",
+        "plain, \"quoted\"",
+    ];
     for (account, name) in names.iter().enumerate() {
         let new = json!({ "vendor": "cloud_a", "cloudAccountId": format!("{account}"), "companyName": name });
         assert_eq!(party.post("/api/v1/customers", &new).await.status, 201);

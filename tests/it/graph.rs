@@ -151,7 +151,7 @@ async fn lists_are_filtered_and_ordered() {
         ("orderBy: { field: END_DATE, direction: ASC }".to_owned(), "1203"),
         ("orderBy: { field: END_DATE, direction: DESC }".to_owned(), "3021"),
         ("filter: { vendor: CLOUD_A }, orderBy: { field: END_DATE, direction: ASC }".to_owned(), "103"),
-        ("filter: { endDate: { from: \"2026-01-15T10:00:00.001Z\" } }, orderBy: { field: END_DATE, direction: DESC }".to_owned(), "302"),
+        ("filter: { endDate: { from: \"2026-01-15T10:00:00.001Z\" } }, orderBy: { field: END_DATE, direction: DESC }".to_owned(), "02"),
         ("filter: { endDate: { to: \"2026-02-04T10:00:00Z\" } }, orderBy: { field: END_DATE, direction: ASC }".to_owned(), "12"),
     ] {
         assert_eq!(listed(&arguments).await, expected, "{arguments}");

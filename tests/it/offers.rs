@@ -162,6 +162,59 @@ async fn an_offer_can_be_written_back_as_it_was_read() {
     }
 }
 
+/// The same moment in other words is the same value; what is no field of the record is none to send back.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_back_is_compared_by_meaning() {
+    let app = TestApp::new().await;
+    let party = app.party().await;
+    let customer = party.customer("1").await["id"].as_str().expect("an id").to_owned();
+    let created = party.post("/api/v1/private-offers", &new_offer(&customer)).await.created();
+    let path = format!("/api/v1/private-offers/{}", created["id"].as_str().unwrap_or_default());
+    for moment in ["2026-01-05T10:00:00Z", "2026-01-05T10:00:00.000000+00:00"] {
+        assert_eq!(party.put(&path, &json!({ "createdAt": moment })).await.status, 200, "{moment}");
+    }
+    let unknown = party.put(&path, &json!({ "details": { "cloud": { "zz": null } } })).await;
+    assert_eq!((unknown.status, unknown.fields()), (400, vec!["details.cloud.zz: is not a known field".to_owned()]));
+    let wrong = json!({
+        "vendor": "cloud_b", "expiresAt": "2020-01-01T00:00:00Z",
+        "details": { "pricing": { "duration": 99, "discountPercentage": null } },
+    });
+    assert_eq!(party.put(&path, &wrong).await.fields().len(), 4);
+}
+
+/// A moment that could not be read back is never stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_moment_is_stored_that_cannot_be_read() {
+    let app = TestApp::new().await;
+    let party = app.party().await;
+    let customer = party.customer("1").await["id"].as_str().expect("an id").to_owned();
+    for moment in ["9999-12-31T23:59:60Z", "+10000-01-01T00:00:00Z", "0000-00-00T00:00:00Z", "2026-01-05 10:00:00Z"] {
+        let mut offer = new_offer(&customer);
+        offer["expiresAt"] = json!(moment);
+        assert_eq!(party.post("/api/v1/private-offers", &offer).await.status, 400, "{moment}");
+    }
+    let mut last = new_offer(&customer);
+    last["expiresAt"] = json!("9999-12-31T23:59:59.999Z");
+    assert_eq!(party.post("/api/v1/private-offers", &last).await.status, 201);
+    assert_eq!(party.get("/api/v1/private-offers").await.status, 200);
+}
+
+/// A value that cannot be read refuses the whole request, before any part of it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_scalar_runs_nothing() {
+    let app = TestApp::new().await;
+    let party = app.party().await;
+    let query = "mutation ($d: DateTime) { \
+        a: createCustomer(input: { vendor: CLOUD_A, cloudAccountId: \"1\", companyName: \"A\" }) { customer { id } } \
+        b: createPrivateOffer(input: { vendor: CLOUD_A, listingId: \"l\", customerId: \"x\", expiresAt: $d, \
+            details: { pricing: { duration: 1, discountPercentage: 1 } } }) { privateOffer { id } } }";
+    for moment in ["2027-01-01T00:00:00+01:00", "zzz"] {
+        let body = party.graphql(query, json!({ "d": moment })).await.json();
+        assert!(body["data"].is_null() && !body["errors"].is_null(), "{body}");
+    }
+    assert_eq!(party.get("/api/v1/customers").await.data()["items"], json!([]));
+}
+
 /// Wrong types and unknown fields, at every depth, are 400 and named together.
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_offers_name_every_field() {
