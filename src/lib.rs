@@ -24,7 +24,11 @@
 //!
 //! - A resolver reaches the store only through [`call::Call::grant`]; an operation without its guard does not compile.
 //! - Every operation is a row of [`model::operation`]. Router, OpenAPI document and guard tests are made from it.
-//! - Every write is one SurrealQL block: record, idempotency row, `sequence`, event. There is no second transaction.
+//! - Every write is one SurrealQL block: record, idempotency row, `sequence`, events. There is no second transaction.
+//! - A plan names the last event that it has seen; its transaction fails, and is planned again, when another was told since.
+//! - An entitlement moves only along the table of [`model::lifecycle`]; its history, the counts of contracts
+//!   ([`model::tally`]) and what its customer counts of it change in the same block.
+//! - Numbers of the domain are [`model::decimal::Decimal`]s. No float is computed with; none is rounded silently.
 //! - An event's JSON is made once. Whoever delivers it sends those bytes.
 //! - A record's key begins with its organization, so another organization's record is as unknown as one that never was.
 //! - What is remembered of reads is exact: every write of an organization passes [`store::Tenant::write`], which voids what
@@ -47,8 +51,20 @@
 //!
 //! 1. `graphql::transport` negotiates the form, reads the four parameters, bounds the document.
 //! 2. `graphql::admission` counts aliases and charges the limiter by complexity, once the document is known to be valid.
-//! 3. `Query.customers` calls [`resolvers::customers::list`]: guard, cursor check, one forward range scan.
-//! 4. Nested fields load through `graphql::loaders`: one query for all parents.
+//! 3. `Query.customers` calls [`resolvers::customers::list`]: guard, cursor check, one forward scan of a range or an index.
+//! 4. Nested fields load through `graphql::loaders`: when the execution can go no further, one query for all parents.
+//!
+//! # What happens when a customer accepts an offer
+//!
+//! 1. The marketplace's side calls [`resolvers::offers::accept`] with a [`store::Tenant`]; it has no caller.
+//! 2. The plan reads the offer, its customer and the organization's last event in one query, and for a replacement the
+//!    contract under its agreement.
+//! 3. `resolvers::entitlements` makes the contract's change: the record by [`model::lifecycle`], the history entry, the
+//!    nodes of the counts, the customer's share in it.
+//! 4. One block writes offer, entitlement, history, counts, customer, and the events `private_offer.accepted` and
+//!    `entitlement.created` (or `.updated`), in this order.
+//! 5. From then on [`resolvers::clockwork`] looks after it: one worker asks each second for what is due, by an index, and
+//!    does it in the order in which it became due.
 //!
 //! # What happens when a secret is regenerated
 //!

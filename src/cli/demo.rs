@@ -62,7 +62,9 @@ Paste this into another terminal:
     -d '{{"vendor": "cloud_a", "cloudAccountId": "my-account", "companyName": "My first customer"}}'
 
   curl -s {base}/graphql -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
-    -d '{{"query": "{{ customers(first: 3) {{ nodes {{ id vendor companyName status }} pageInfo {{ endCursor hasNextPage }} }} }}"}}'
+    -d '{{"query": "{{ customers(first: 3) {{ nodes {{ id companyName entitlements {{ nodes {{ id status }} }} privateOffers {{ nodes {{ id status }} }} }} }} }}"}}'
+
+  curl -s {base}/api/v1/analytics/contracts -H "Authorization: Bearer $TOKEN"
 
 A second client without rate limits, for load tests:
 

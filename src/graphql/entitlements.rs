@@ -1,5 +1,7 @@
 //! Entitlements over GraphQL.
 
+use std::sync::Arc;
+
 use async_graphql::{Context, ID, InputObject, Json, Object, Result, SimpleObject};
 
 use super::call;
@@ -23,7 +25,7 @@ pub const NEWEST: (ListName, Order) = (ListName::Entitlements, Order::Newest);
 
 /// What a customer is entitled to use, and for how long.
 pub struct Entitlement {
-    record: model::entitlement::Entitlement,
+    record: Arc<model::entitlement::Entitlement>,
     /// Known when the record was read in its single form; else loaded with its siblings'.
     history: Option<Vec<model::entitlement::HistoryEntry>>,
 }
@@ -98,15 +100,21 @@ impl Entitlement {
     }
 }
 
+impl From<Arc<model::entitlement::Entitlement>> for Entitlement {
+    fn from(record: Arc<model::entitlement::Entitlement>) -> Self {
+        Self { record, history: None }
+    }
+}
+
 impl From<model::entitlement::Entitlement> for Entitlement {
     fn from(record: model::entitlement::Entitlement) -> Self {
-        Self { record, history: None }
+        Arc::new(record).into()
     }
 }
 
 impl From<EntitlementDetail> for Entitlement {
     fn from(detail: EntitlementDetail) -> Self {
-        Self { record: detail.entitlement, history: Some(detail.history) }
+        Self { record: detail.entitlement.into(), history: Some(detail.history) }
     }
 }
 

@@ -94,7 +94,7 @@ macro_rules! children {
         }
 
         impl Loader<$key> for Loaders {
-            type Value = Page<$value>;
+            type Value = Page<Arc<$value>>;
             type Error = Arc<Error>;
 
             async fn load(&self, keys: &[$key]) -> Loaded<$key, Self::Value> {

@@ -1,5 +1,7 @@
 //! Metering over GraphQL.
 
+use std::sync::Arc;
+
 use async_graphql::{Context, ID, InputObject, Object, Result, SimpleObject};
 
 use super::call;
@@ -21,7 +23,7 @@ use crate::resolvers::metering;
 pub const NEWEST: (ListName, Order) = (ListName::Metering, Order::Newest);
 
 /// A usage report, and what the marketplace said of it.
-pub struct MeteringSubmission(model::metering::MeteringSubmission);
+pub struct MeteringSubmission(Arc<model::metering::MeteringSubmission>);
 
 #[Object]
 impl MeteringSubmission {
@@ -76,9 +78,15 @@ pub struct CustomerReference {
     id: ID,
 }
 
+impl From<Arc<model::metering::MeteringSubmission>> for MeteringSubmission {
+    fn from(record: Arc<model::metering::MeteringSubmission>) -> Self {
+        Self(record)
+    }
+}
+
 impl From<model::metering::MeteringSubmission> for MeteringSubmission {
     fn from(record: model::metering::MeteringSubmission) -> Self {
-        Self(record)
+        Arc::new(record).into()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Private offers over GraphQL.
 
+use std::sync::Arc;
+
 use async_graphql::{Context, ID, InputObject, Object, Result};
 
 use futures_util::future::join_all;
@@ -26,7 +28,7 @@ const CHAIN: usize = 10;
 pub const NEWEST: (ListName, Order) = (ListName::PrivateOffers, Order::Newest);
 
 /// An offer that one customer can accept at its marketplace.
-pub struct PrivateOffer(model::offer::PrivateOffer);
+pub struct PrivateOffer(Arc<model::offer::PrivateOffer>);
 
 #[Object]
 impl PrivateOffer {
@@ -90,7 +92,7 @@ impl PrivateOffer {
 impl PrivateOffer {
     async fn replaced(&self, ctx: &Context<'_>) -> Result<Option<Self>> {
         match load(ctx, ChainOf(self.0.id)).await?.unwrap_or_default().replaces {
-            Some(id) => Ok(load(ctx, id).await?.map(Self)),
+            Some(id) => Ok(load(ctx, id).await?.map(Self::from)),
             None => Ok(None),
         }
     }
@@ -98,13 +100,19 @@ impl PrivateOffer {
     async fn replacing(&self, ctx: &Context<'_>) -> Result<Vec<Self>> {
         let ids = load(ctx, ChainOf(self.0.id)).await?.unwrap_or_default().replaced_by;
         let offers = join_all(ids.into_iter().take(CHAIN).map(|id| load(ctx, id))).await;
-        Ok(offers.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().map(Self).collect())
+        Ok(offers.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().map(Self::from).collect())
+    }
+}
+
+impl From<Arc<model::offer::PrivateOffer>> for PrivateOffer {
+    fn from(record: Arc<model::offer::PrivateOffer>) -> Self {
+        Self(record)
     }
 }
 
 impl From<model::offer::PrivateOffer> for PrivateOffer {
     fn from(record: model::offer::PrivateOffer) -> Self {
-        Self(record)
+        Arc::new(record).into()
     }
 }
 

@@ -2,6 +2,7 @@
 //! marketplaces and the clock move them through [`open`], [`advance`] and [`tick`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -50,7 +51,7 @@ pub async fn of_each(
     call: &Call,
     customers: &[CustomerId],
     limit: usize,
-) -> Result<HashMap<CustomerId, Page<Entitlement>>> {
+) -> Result<HashMap<CustomerId, Page<Arc<Entitlement>>>> {
     let tenant = call.grant(Operation::EntitlementsList.access())?;
     tenant.entitlements_of_each(customers, limit).await
 }

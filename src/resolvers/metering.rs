@@ -2,6 +2,7 @@
 //! of it through [`submit_to_vendor`] and [`settle`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ pub async fn of_each(
     call: &Call,
     customers: &[CustomerId],
     limit: usize,
-) -> Result<HashMap<CustomerId, Page<MeteringSubmission>>> {
+) -> Result<HashMap<CustomerId, Page<Arc<MeteringSubmission>>>> {
     let tenant = call.grant(Operation::MeteringList.access())?;
     tenant.metering_of_each(customers, limit).await
 }

@@ -2,6 +2,7 @@
 //! and the clock move them through [`publish`], [`accept`] and [`tick`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -45,7 +46,7 @@ pub async fn of_each(
     call: &Call,
     customers: &[CustomerId],
     limit: usize,
-) -> Result<HashMap<CustomerId, Page<PrivateOffer>>> {
+) -> Result<HashMap<CustomerId, Page<Arc<PrivateOffer>>>> {
     let tenant = call.grant(Operation::PrivateOffersList.access())?;
     tenant.offers_of_each(customers, limit).await
 }

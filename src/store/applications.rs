@@ -32,7 +32,7 @@ struct Row {
 
 impl Placed for Row {
     fn position(&mut self) -> Option<String> {
-        self.position.take()
+        self.position.take().or_else(|| own_key(&self.id).ok().map(str::to_owned))
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Row {
 
 impl Placed for Row {
     fn position(&mut self) -> Option<String> {
-        self.position.take()
+        self.position.take().or_else(|| own_key(&self.id).ok().map(str::to_owned))
     }
 }
 

@@ -106,19 +106,19 @@ impl Tenant {
     }
 
     /// The newest `limit` children of each customer: those that are remembered, and the others in one query.
-    pub(super) async fn children<T: Owned + Clone + Send + Sync + 'static>(
+    pub(super) async fn children<T: Owned + Send + Sync + 'static>(
         &self,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<HashMap<CustomerId, Page<T>>> {
+    ) -> Result<HashMap<CustomerId, Page<Arc<T>>>> {
         let cache = &self.store.0.cache;
         let quiet = cache.records_quiet(self.organization);
         let place = |customer| (self.organization, T::TABLE, customer, limit);
         let mut pages = HashMap::new();
         let mut missing = Vec::new();
         for customer in customers {
-            let known =
-                current(&cache.children, &place(*customer), quiet).and_then(|page| page.downcast::<Page<T>>().ok());
+            let known = current(&cache.children, &place(*customer), quiet)
+                .and_then(|page| page.downcast::<Page<Arc<T>>>().ok());
             match known {
                 Some(page) => drop(pages.insert(*customer, Page::clone(&page))),
                 None => missing.push(*customer),
@@ -140,7 +140,7 @@ impl Tenant {
         &self,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<HashMap<CustomerId, Page<T>>> {
+    ) -> Result<HashMap<CustomerId, Page<Arc<T>>>> {
         let mut keys: Vec<String> = customers.iter().map(|id| id.key()).collect();
         keys.sort_unstable();
         let rows = super::pages::rows_of(limit);
@@ -153,10 +153,10 @@ impl Tenant {
             "rows" => rows,
             "keys" => keys,
         };
-        let mut found: HashMap<CustomerId, Vec<(String, T)>> = HashMap::new();
+        let mut found: HashMap<CustomerId, Vec<(String, Arc<T>)>> = HashMap::new();
         for body in self.store.ask::<Vec<String>>(CHILDREN, vars).await? {
             let child: T = parse(&body)?;
-            found.entry(child.owner()).or_default().push((invert(child.ulid()), child));
+            found.entry(child.owner()).or_default().push((invert(child.ulid()), Arc::new(child)));
         }
         let page = |id: &CustomerId| (*id, Page::from_rows(found.remove(id).unwrap_or_default(), limit));
         Ok(customers.iter().map(page).collect())

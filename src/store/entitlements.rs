@@ -2,6 +2,7 @@
 //! in one block.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use surrealdb::types::{Bytes, Object, RecordId, SurrealValue};
 
@@ -149,7 +150,7 @@ impl Tenant {
         &self,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<HashMap<CustomerId, Page<Entitlement>>> {
+    ) -> Result<HashMap<CustomerId, Page<Arc<Entitlement>>>> {
         self.children(customers, limit).await
     }
 

@@ -11,7 +11,7 @@ use surrealdb::types::{Object, RecordId, SurrealValue, Value};
 use super::pages::{Placed, rows_of};
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
-use crate::model::filter::{Bounds, Filter, Order, words};
+use crate::model::filter::{Bounds, Filter, Order, Range, words};
 use crate::model::page::{Page, Window};
 
 /// Records that a search fetches one by one; beyond it, it scans.
@@ -126,6 +126,10 @@ impl Tenant {
     ) -> Result<Page<Row>> {
         let wanted = listing.filter.search.as_deref().map(words).unwrap_or_default();
         let bounds = listing.bounds(window.after);
+        let plain = listing.filter.dated == Range::default() && listing.columns == "*";
+        if plain && wanted.is_empty() && listing.index().is_none() && bounds.until.is_none() {
+            return self.page(listing.table, Window { limit: window.limit, after: bounds.after }).await;
+        }
         let rarest = wanted.iter().max_by_key(|word| word.len());
         let few = match rarest {
             Some(word) => self.occurrences(listing.table, word).await?,

@@ -1,6 +1,7 @@
 //! Usage reports in the store, with the slots that they take and the remainders that they carry.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use surrealdb::types::{Array, Object, RecordId, RecordIdKey, SurrealValue, Value};
 
@@ -85,7 +86,7 @@ impl Tenant {
         &self,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<HashMap<CustomerId, Page<MeteringSubmission>>> {
+    ) -> Result<HashMap<CustomerId, Page<Arc<MeteringSubmission>>>> {
         self.children(customers, limit).await
     }
 

@@ -1,6 +1,7 @@
 //! Private offers in the store.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use surrealdb::types::SurrealValue;
 use ulid::Ulid;
@@ -100,7 +101,7 @@ impl Tenant {
         &self,
         customers: &[CustomerId],
         limit: usize,
-    ) -> Result<HashMap<CustomerId, Page<PrivateOffer>>> {
+    ) -> Result<HashMap<CustomerId, Page<Arc<PrivateOffer>>>> {
         self.children(customers, limit).await
     }
 

@@ -8,10 +8,8 @@ use super::{Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::page::{Page, Window};
 
-pub(super) const FIRST: &str =
-    "SELECT *, record::id(id)[1] AS position FROM type::record($table, [$org]..[$org, ..]) LIMIT $rows";
-pub(super) const NEXT: &str =
-    "SELECT *, record::id(id)[1] AS position FROM type::record($table, [$org, $after]>..[$org, ..]) LIMIT $rows";
+pub(super) const FIRST: &str = "SELECT * FROM type::record($table, [$org]..[$org, ..]) LIMIT $rows";
+pub(super) const NEXT: &str = "SELECT * FROM type::record($table, [$org, $after]>..[$org, ..]) LIMIT $rows";
 
 /// A row of a list, which knows where it stands in the list's order.
 pub(super) trait Placed {
