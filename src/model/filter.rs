@@ -32,7 +32,7 @@ pub struct Range {
 }
 
 /// What a record must be to be listed. What a resource does not have is not asked of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub vendor: Option<Vendor>,
     /// The wire form of one of the resource's states.

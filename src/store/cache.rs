@@ -1,6 +1,6 @@
 //! What was read lately, kept while it is certain to be current. A query costs the engine some hundred microseconds of
-//! planning; the reads that nearly every request makes (its token, one record, what a page of customers has) are worth
-//! remembering.
+//! planning; the reads that nearly every request makes (its token, one customer, a page of them and what they have) are
+//! worth remembering.
 //!
 //! Exactness comes from counting writes, not from time. A [`Word`] counts the writes of an organization (or of all
 //! credentials) that are running and that have ended. A reader notes the word *before* it reads and keeps the value under
@@ -16,13 +16,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::sync::Cache;
 
 use super::tokens::StoredToken;
-use crate::model::customer::CustomerDetail;
+use crate::model::customer::{Customer, CustomerDetail};
 use crate::model::id::{CustomerId, OrganizationId};
+use crate::model::page::Page;
 
 /// Organizations share words; that costs a read now and then, never a stale one.
 const WORDS: usize = 1024;
 const TOKENS: usize = 10_000;
 const CUSTOMERS: usize = 20_000;
+/// Pages of customers; each holds at most a hundred.
+const PAGES: usize = 500;
 /// First pages of what customers have; each holds some kilobytes.
 const CHILDREN: usize = 5_000;
 
@@ -60,6 +63,8 @@ pub(super) struct ReadCache {
     credentials: Word,
     pub(super) tokens: Cache<[u8; 32], Kept<StoredToken>>,
     pub(super) customers: Cache<(OrganizationId, CustomerId), Kept<CustomerDetail>>,
+    /// Newest first and not filtered: by where a page begins, and its limit.
+    pub(super) pages: Cache<(OrganizationId, Option<String>, usize), Kept<Page<Customer>>>,
     /// Pages of whatever the table holds.
     pub(super) children: Cache<ChildrenKey, Kept<dyn Any + Send + Sync>>,
 }
@@ -72,6 +77,7 @@ impl ReadCache {
             credentials: Word::default(),
             tokens: Cache::new(TOKENS),
             customers: Cache::new(CUSTOMERS),
+            pages: Cache::new(PAGES),
             children: Cache::new(CHILDREN),
         }
     }
@@ -104,6 +110,7 @@ impl ReadCache {
     pub(super) fn clear(&self) {
         self.tokens.clear();
         self.customers.clear();
+        self.pages.clear();
         self.children.clear();
     }
 }
