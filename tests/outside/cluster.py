@@ -1,8 +1,12 @@
-"""Two processes of the service on one SurrealDB server: they agree on records, order, revocation and rate limits.
+"""Two processes of the service on one SurrealDB server: they agree on records, order, revocation, rate limits and on what
+the clock does.
 
 Usage: cluster.py MERCATO_BINARY DATABASE_SERVER_BINARY
 """
 
+import base64
+import collections
+import datetime
 import json
 import os
 import signal
@@ -100,6 +104,21 @@ class Cluster:
         assert run.returncode == 0, f"{arguments}: {run.stderr}"
         return run.stdout
 
+    def query(self, query):
+        """What the database itself answers."""
+        login = base64.b64encode(f"root:{PASSWORD}".encode()).decode()
+        headers = {
+            "Authorization": f"Basic {login}",
+            "Accept": "application/json",
+            "Surreal-NS": "mercato",
+            "Surreal-DB": "production",
+        }
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/sql", query.encode(), headers)
+        with OPENER.open(request, timeout=30) as answer:
+            (result,) = json.load(answer)
+        assert result["status"] == "OK", result
+        return result["result"]
+
     def application(self, organization, *limits):
         made = self.command("application", "create", "--organization", organization, "--name", "Cluster", "--json", *limits)
         return json.loads(made)
@@ -184,6 +203,38 @@ def check_rates(bases, application):
     print("  50 requests a minute are counted over both processes")
 
 
+def check_clock(cluster, bases, application):
+    """Both processes look for what is due; of each offer that expires, one does it."""
+    token = token_of(bases[0], application)
+    new = {"vendor": "cloud_a", "cloudAccountId": "clock", "companyName": "Clock"}
+    customer = call("POST", f"{bases[0]}/api/v1/customers", token, new)[2]["data"]["id"]
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=6)
+    offer = {
+        "vendor": "cloud_a",
+        "listingId": "lst_clock",
+        "customerId": customer,
+        "details": {"pricing": {"duration": 12, "discountPercentage": 5}},
+        "expiresAt": soon.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    offers = set()
+    for number in range(30):
+        status, _, answer = call("POST", f"{bases[number % 2]}/api/v1/private-offers", token, offer)
+        assert status == 201, answer
+        offers.add(answer["data"]["id"])
+
+    def are_expired():
+        lists = [call("GET", f"{base}/api/v1/private-offers?limit=100", token)[2]["data"]["items"] for base in bases]
+        return all(one["status"] == "expired" for items in lists for one in items)
+
+    wait_until("the expiry of the offers", are_expired)
+    # Whoever came second has noticed by now.
+    time.sleep(2.5)
+    told = cluster.query("SELECT VALUE envelope FROM event WHERE kind = 'private_offer.expired'")
+    events = collections.Counter(json.loads(envelope)["data"]["id"] for envelope in told)
+    assert events == dict.fromkeys(offers, 1), events
+    print("  30 offers expired, each once, with two clocks at work")
+
+
 def main():
     binary, server = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as folder:
@@ -197,6 +248,7 @@ def main():
             check_cursors(bases, application)
             check_revocation(bases, application)
             check_rates(bases, cluster.application(organization))
+            check_clock(cluster, bases, cluster.application(organization, *unlimited))
             print("  " + cluster.command("doctor").replace("\n", "\n  ").rstrip())
             for process in cluster.processes:
                 stop(process, "mercato")
@@ -205,7 +257,7 @@ def main():
             raise
         finally:
             cluster.end()
-    print("two processes on one server: 4 passed, 0 failed")
+    print("two processes on one server: 5 passed, 0 failed")
 
 
 if __name__ == "__main__":

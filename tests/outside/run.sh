@@ -3,7 +3,7 @@
 #
 #   MERCATO_BIN           the binary (target/debug/mercato)
 #   MERCATO_CACHE         keeps npm and pip packages between runs (~/.cache/mercato)
-#   MERCATO_FUZZ_SECONDS  how long the fuzzer runs (60)
+#   MERCATO_FUZZ_SECONDS  how long the fuzzer runs on REST (60); on GraphQL, MERCATO_GRAPHQL_FUZZ_SECONDS (30)
 #
 # Needs Node 20, Python 3.11 with venv, curl. Runs every suite, then exits 1 if any failed.
 set -euo pipefail
@@ -28,17 +28,18 @@ trap 'exit 130' INT TERM
 field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 ready() { field "$1" < "$work/ready.json"; }
 
+# The first time it fills a year.
 start_demo() {
   rm -f "$work/ready.json"
   "$binary" demo --data "$data" --listen 127.0.0.1:0 --ready-file "$work/ready.json" --address-limit 1000000 \
     > "$work/demo.out" 2> "$work/demo.err" &
   pid=$!
-  for _ in $(seq 600); do
+  for _ in $(seq 3000); do
     if [[ -s $work/ready.json ]]; then return; fi
     kill -0 "$pid" 2>/dev/null || { tail -20 "$work/demo.err" >&2; die "the demo ended before it was ready"; }
     sleep 0.1
   done
-  die "the demo was not ready within 60 s"
+  die "the demo was not ready within 300 s"
 }
 
 # SIGTERM, and exit status 0 within 10 s.
@@ -109,9 +110,13 @@ stop_demo
 stranger_organization=$(offline organization create --name Stranger | field id)
 application() { offline application create --per-hour 1000000 --per-minute 1000000 "$@"; }
 stranger=$(application --organization "$stranger_organization" --name Stranger)
-# Applications for the fuzzer to update, rotate and delete: see schemathesis/hooks.py.
-for number in $(seq 20); do application --organization "$organization" --name "Sacrifice $number"; done \
-  | python3 -c 'import json, sys; print(json.dumps([json.loads(line) for line in sys.stdin]))' > "$work/sacrifices.json"
+# Applications for the fuzzer to update, rotate and delete: see schemathesis/sacrifices.py.
+sacrifices() {
+  for number in $(seq "$1"); do application --organization "$organization" --name "Sacrifice $number"; done \
+    | python3 -c 'import json, sys; print(json.dumps([json.loads(line) for line in sys.stdin]))'
+}
+sacrifices 20 > "$work/sacrifices-rest.json"
+sacrifices 8 > "$work/sacrifices-graphql.json"
 
 say "The demo again, on the same data"
 start_demo
@@ -123,9 +128,11 @@ export MERCATO_TOKEN MERCATO_STRANGER_TOKEN
 
 suite "Commands to paste" bash "$here/paste.sh" "$work/demo.out"
 suite "GraphQL over HTTP" node "$audits/audit.mjs" --url "$(ready graphqlUrl)"
-export MERCATO_BASE_URL=$base MERCATO_AUTH_URL=$auth MERCATO_CLIENT_ID MERCATO_SACRIFICES=$work/sacrifices.json
+export MERCATO_BASE_URL=$base MERCATO_AUTH_URL=$auth MERCATO_CLIENT_ID
 MERCATO_CLIENT_ID=$(ready loadClientId)
-suite "Fuzzing" bash "$here/schemathesis/run.sh" "$venv/bin/schemathesis" "$base/openapi.json"
+fuzz() { MERCATO_SACRIFICES=$work/sacrifices-$1.json bash "$here/schemathesis/run.sh" "$venv/bin/schemathesis" "$@"; }
+suite "Fuzzing REST" fuzz rest "$base/openapi.json"
+suite "Fuzzing GraphQL" fuzz graphql "$(ready graphqlUrl)"
 
 say "Stop"
 stop_demo
