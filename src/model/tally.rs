@@ -128,15 +128,19 @@ pub fn steps(before: &BTreeSet<Entry>, after: &BTreeSet<Entry>) -> BTreeMap<Plac
 
 /// The counts of a node, in order of slot and column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node(BTreeMap<(u16, Column), u32>);
+pub struct Node(Vec<(u16, Column, u32)>);
 
 impl Node {
     pub fn add(&mut self, changes: &[(u16, Column, i64)]) {
         for (slot, column, by) in changes {
-            let count = self.0.entry((*slot, *column)).or_default();
-            *count = u32::try_from(i64::from(*count) + by).unwrap_or(0);
-            if *count == 0 {
-                self.0.remove(&(*slot, *column));
+            let place = self.0.binary_search_by_key(&(*slot, *column), |(slot, column, _)| (*slot, *column));
+            let known = place.map_or(0, |at| i64::from(self.0[at].2));
+            let count = u32::try_from(known + by).unwrap_or(0);
+            match place {
+                Ok(at) if count == 0 => drop(self.0.remove(at)),
+                Ok(at) => self.0[at].2 = count,
+                Err(_) if count == 0 => {}
+                Err(at) => self.0.insert(at, (*slot, *column, count)),
             }
         }
     }
@@ -144,7 +148,7 @@ impl Node {
     /// Seven bytes for each count: slot, column, number.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 7);
-        for ((slot, column), count) in &self.0 {
+        for (slot, column, count) in &self.0 {
             bytes.extend(slot.to_be_bytes());
             bytes.push(column.code());
             bytes.extend(count.to_be_bytes());
@@ -154,19 +158,19 @@ impl Node {
 
     /// `None` for what [`Node::encode`] did not write.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let entry = |chunk: &[u8]| {
-            let [slot @ .., _, _, _, _, _] = chunk else { return None };
-            let slot = u16::from_be_bytes(slot.try_into().ok()?);
-            let count = u32::from_be_bytes(chunk.get(3..7)?.try_into().ok()?);
-            Some(((slot, Column::from_code(chunk[2])?), count))
+        let entry = |chunk: &[u8]| match *chunk {
+            [s0, s1, column, c0, c1, c2, c3] => {
+                Some((u16::from_be_bytes([s0, s1]), Column::from_code(column)?, u32::from_be_bytes([c0, c1, c2, c3])))
+            }
+            _ => None,
         };
         bytes.chunks(7).map(entry).collect::<Option<_>>().map(Self)
     }
 
     /// How many are in the slots before `slot`.
     fn before(&self, slot: u16, columns: Columns) -> u64 {
-        let counts = self.0.iter().take_while(|((at, _), _)| *at < slot);
-        counts.filter(|((_, column), _)| columns.has(*column)).map(|(_, count)| u64::from(*count)).sum()
+        let counts = self.0.iter().take_while(|(at, ..)| *at < slot);
+        counts.filter(|(_, column, _)| columns.has(*column)).map(|(.., count)| u64::from(*count)).sum()
     }
 
     fn total(&self, columns: Columns) -> u64 {
@@ -202,7 +206,7 @@ impl Nodes {
     pub fn by_day(&self, side: Side, columns: Columns) -> BTreeMap<i64, u64> {
         let mut days = BTreeMap::new();
         for (index, node) in self.roots(side) {
-            for ((slot, _), count) in node.0.iter().filter(|((_, column), _)| columns.has(*column)) {
+            for (slot, _, count) in node.0.iter().filter(|(_, column, _)| columns.has(*column)) {
                 *days.entry(index * SPANS[0] / DAY + i64::from(*slot)).or_default() += u64::from(*count);
             }
         }

@@ -12,13 +12,11 @@ struct Row {
     counts: Bytes,
 }
 
-/// All roots of a side, and single nodes, in one query.
-const READ: &str = "RETURN array::flatten([
-    (SELECT * FROM type::record('tally', [$org, 'start', 0]..[$org, 'start', 0, ..])),
-    (SELECT * FROM type::record('tally', [$org, 'end', 0]..[$org, 'end', 0, ..])),
-    (SELECT * FROM type::record('tally', [$org, 'ended', 0]..[$org, 'ended', 0, ..])),
+/// The roots of these sides, and single nodes, in one query.
+const READ: &str = "RETURN array::concat(
+    array::flatten($sides.map(|$side| (SELECT * FROM type::record('tally', [$org, $side, 0]..[$org, $side, 0, ..])))),
     (SELECT * FROM $nodes)
-])";
+)";
 
 impl Tenant {
     pub(super) fn tally_record(&self, place: Place) -> RecordId {
@@ -37,10 +35,12 @@ impl Tenant {
         nodes_of(self.store.ask("SELECT * FROM $nodes", vars! { "nodes" => records }).await?)
     }
 
-    /// What counting needs: all roots, and these nodes below them.
-    pub async fn tally(&self, below: &[Place]) -> Result<Nodes> {
+    /// What counting needs: the roots of these sides, and these nodes below them.
+    pub async fn tally(&self, sides: &[Side], below: &[Place]) -> Result<Nodes> {
         let records: Vec<RecordId> = below.iter().map(|place| self.tally_record(*place)).collect();
-        nodes_of(self.store.ask(READ, vars! { "org" => self.organization.to_string(), "nodes" => records }).await?)
+        let sides: Vec<&str> = sides.iter().map(|side| side.as_str()).collect();
+        let vars = vars! { "org" => self.organization.to_string(), "sides" => sides, "nodes" => records };
+        nodes_of(self.store.ask(READ, vars).await?)
     }
 }
 

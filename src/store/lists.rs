@@ -68,6 +68,7 @@ impl Listing<'_> {
         match self.order {
             Order::Newest if customer.is_some() => Some("of"),
             Order::Newest if listing_id.is_some() => Some("listing"),
+            Order::Newest if status.is_some() && vendor.is_some() => Some("vendor_status"),
             Order::Newest if status.is_some() => Some("status"),
             Order::Newest if vendor.is_some() => Some("vendor"),
             Order::Newest => None,

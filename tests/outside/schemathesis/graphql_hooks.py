@@ -22,11 +22,19 @@ SELF_MANAGEMENT = {"updateApplication", "regenerateApplicationSecret", "deleteAp
 FOR_ADMINISTRATORS = {
     "createApplication", "suspendEntitlement", "reinstateEntitlement", "renewEntitlement", "cancelEntitlement",
 }
-# Whose id a field takes; an `id` within an input is a customer's.
-RESOURCES = {
-    "customer": "customers", "updateCustomer": "customers", "deleteCustomer": "customers",
-    "entitlement": "entitlements", "node": "entitlements", "meteringSubmission": "metering",
-    "privateOffer": "private_offers", "updatePrivateOffer": "private_offers", "deletePrivateOffer": "private_offers",
+# Which id a field takes; that of an input is a customer's.
+IDS = {
+    None: lambda: records.pick("customers"),
+    "customer": lambda: records.pick("customers"),
+    "updateCustomer": lambda: records.pick("customers"),
+    "deleteCustomer": lambda: records.deletable("customers"),
+    "entitlement": lambda: records.pick("entitlements"),
+    "privateOffer": lambda: records.pick("private_offers"),
+    "updatePrivateOffer": lambda: records.open_offer(),
+    "deletePrivateOffer": lambda: records.open_offer(),
+    "meteringSubmission": lambda: records.pick("metering"),
+    "application": lambda: records.pick("applications"),
+    "node": lambda: records.pick(chance.choice(sorted(records.known))),
 }
 DAYS = {
     "startDate": moments.in_the_past, "endDate": moments.in_the_future,
@@ -35,7 +43,7 @@ DAYS = {
     "reportingDate": moments.in_the_last_day, "startTime": moments.in_the_last_day,
 }
 TEXTS = {"listingId", "dimension", "companyName", "offerName", "name", "description"}
-LEFT_OUT = {"after", "cloud", "currency", "buyerNotifications"}
+LEFT_OUT = {"after", "cloud", "currency", "buyerNotifications", "email"}
 BEYOND_A_SCHEMA = (
     r"Query is too complex\."
     r'|Invalid value for argument "[\w.]+", expected type "(Decimal|DateTime)"'
@@ -43,6 +51,9 @@ BEYOND_A_SCHEMA = (
 )
 # Makes what must be unique so.
 turn = itertools.count()
+
+for _ in range(20):
+    records.create("customers", {"vendor": "cloud_a", "cloudAccountId": f"deletable-{next(turn)}", "companyName": "Deletable"})
 
 # What the scalars' descriptions rule out is among it: refusing that is no failure, falling over it is one.
 numbers = st.one_of(st.integers(0, 100), st.integers(), st.just(10**30), st.decimals(0, 10**9, places=6)).map(str)
@@ -59,22 +70,31 @@ def before_call(context, case, kwargs):
 
 
 class Improver(graphql.Visitor):
-    """Gives arguments and inputs values that have a chance, mostly."""
+    """Gives arguments and inputs values that have a chance: all of them, mostly, else most."""
 
     def __init__(self, kwargs):
         super().__init__()
         self.kwargs = kwargs
+        self.all = mostly()
 
     def enter_field(self, field, *_):
         name = field.name.value
         if name in SELF_MANAGEMENT:
             return self.let_a_sacrifice_do_it(name, field)
-        given = improved({one.name.value: one.value for one in field.arguments or ()}, RESOURCES.get(name))
+        given = self.improved({one.name.value: one.value for one in field.arguments or ()}, name)
         return changed(field, arguments=tuple(named(graphql.ArgumentNode, given)))
 
     def enter_object_value(self, input, *_):
-        given = improved({one.name.value: one.value for one in input.fields or ()}, "customers")
+        given = self.improved({one.name.value: one.value for one in input.fields or ()}, None)
         return changed(input, fields=tuple(named(graphql.ObjectFieldNode, given)))
+
+    def improved(self, given, field):
+        vendor = given["vendor"].value.lower() if isinstance(given.get("vendor"), graphql.EnumValueNode) else None
+        better = dict(given)
+        for group, improvement in improvements(given, vendor, field):
+            if self.all or mostly():
+                better = {name: value for name, value in better.items() if name not in group} | improvement
+        return better
 
     def let_a_sacrifice_do_it(self, name, field):
         given = {one.name.value: one.value for one in field.arguments or ()}
@@ -98,32 +118,32 @@ def changed(node, **changes):
     return type(node)(**{key: getattr(node, key) for key in node.keys} | changes)
 
 
-def improved(given, resource):
-    vendor = given["vendor"].value.lower() if isinstance(given.get("vendor"), graphql.EnumValueNode) else None
-    if vendor and "companyName" in given and mostly():
+def improvements(given, vendor, field):
+    """Fields that belong together, and what to give instead of them."""
+    if vendor and "companyName" in given:
         account = {"cloud_a": "cloudAccountId", "cloud_b": "tenantId"}[vendor]
-        given = {name: value for name, value in given.items() if name not in ("cloudAccountId", "tenantId", "email")}
-        given[account] = nodes.String(f"graphql-{next(turn)}")
-    if "duration" in given and mostly():
-        given = {name: value for name, value in given.items() if name != "discountAmount"}
-        given |= {"duration": nodes.Int(chance.randint(1, 36)), "discountPercentage": nodes.Int(chance.randint(0, 100))}
-    better = {name: improve(name, value, vendor, resource) if mostly() else value for name, value in given.items()}
-    return {name: value for name, value in better.items() if value is not None}
+        yield {"cloudAccountId", "tenantId", "email"}, {account: nodes.String(f"graphql-{next(turn)}")}
+    if "duration" in given:
+        terms = {"duration": chance.randint(1, 36), "discountPercentage": chance.randint(0, 100)}
+        yield {"discountAmount", "annualValue"}, {name: nodes.Int(value) for name, value in terms.items()}
+    if "id" in given and field in IDS:
+        yield {"id"}, {"id": nodes.String(IDS[field]())}
+    if "customerId" in given:
+        yield {"customerId"}, {"customerId": nodes.String(records.customer(vendor))}
+    if "first" in given:
+        yield {"first"}, {"first": nodes.Int(chance.randint(1, 120))}
+    for name, value in given.items():
+        text = value.value if isinstance(value, graphql.StringValueNode) else None
+        if name in LEFT_OUT:
+            yield {name}, {}
+        elif name in DAYS and moments.is_one(text):
+            yield {name}, {name: nodes.String(DAYS[name](text))}
+        elif name in TEXTS and text is not None:
+            yield {name}, {name: nodes.String(printable(text) or "text")}
 
 
-def improve(name, value, vendor, resource):
-    """None leaves it out."""
-    if name in DAYS and moments.is_one(getattr(value, "value", None)):
-        return nodes.String(DAYS[name](value.value))
-    if name == "id" and resource:
-        return nodes.String(records.pick(resource))
-    if name == "customerId":
-        return nodes.String(records.customer(vendor))
-    if name == "first":
-        return nodes.Int(chance.randint(1, 120))
-    if name in TEXTS and isinstance(value, graphql.StringValueNode):
-        return nodes.String("".join(character for character in value.value if character.isprintable()).strip()[:100] or "text")
-    return None if name in LEFT_OUT else value
+def printable(text):
+    return "".join(character for character in text if character.isprintable()).strip()[:100]
 
 
 @hook
@@ -175,4 +195,4 @@ class EveryFieldSucceeds(Reached):
         if answer and case.operation.definition.is_mutation:
             # Besides the record there are only errors, in a list.
             answer = any(isinstance(one, dict) for one in answer.values())
-        self.note(case.operation.label, answer)
+        self.note(case, case.operation.label, answer)

@@ -14,7 +14,15 @@ URLS = {
     "private_offers": f"{os.environ['MERCATO_BASE_URL']}/api/v1/private-offers",
     "metering": f"{os.environ['MERCATO_BASE_URL']}/api/v1/metering",
 }
-PREFIXES = {"customers": "cus", "entitlements": "ent", "private_offers": "off", "metering": "mtr"}
+PREFIXES = {
+    "applications": "app",
+    "customers": "cus",
+    "entitlements": "ent",
+    "private_offers": "off",
+    "metering": "mtr",
+}
+
+VENDORS = ("cloud_a", "cloud_b")
 
 # Not the global one: the fuzzer seeds that for each example.
 chance = random.Random(1)
@@ -24,8 +32,9 @@ def mostly():
     return chance.random() < 0.75
 
 
-def read(url, authorization=OWN):
-    request = urllib.request.Request(url, headers={"Authorization": authorization})
+def ask(url, authorization=OWN, body=None):
+    headers = {"Authorization": authorization, "Content-Type": "application/json"}
+    request = urllib.request.Request(url, body and json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)["data"]
 
@@ -34,13 +43,14 @@ def listed(url):
     """Every item of a list."""
     cursor = ""
     while cursor is not None:
-        page = read(f"{url}?limit=100{cursor and '&cursor=' + cursor}")
+        page = ask(f"{url}?limit=100{cursor and '&cursor=' + cursor}")
         yield from page["items"]
         cursor = page["nextCursor"]
 
 
-applications = list(listed(URLS["applications"]))
-known = {resource: {one["id"]: one for one in listed(URLS[resource])} for resource in PREFIXES}
+known = {resource: {one["id"]: one for one in listed(URLS[resource])} for resource in URLS}
+# The ids of what the fuzzer made.
+made = {resource: set() for resource in known}
 # A place in each list, by its operation.
 cursors = {}
 
@@ -51,12 +61,17 @@ def learn(operation, data):
     if verb == "list":
         if data["nextCursor"]:
             cursors[operation] = data["nextCursor"]
-    elif resource not in known:
-        return
-    elif data["status"] == "deleted":
+    elif data.get("status") == "deleted":
         known[resource].pop(data["id"], None)
+        made[resource].discard(data["id"])
     else:
         known[resource][data["id"]] = known[resource].get(data["id"], {}) | data
+        if verb == "create":
+            made[resource].add(data["id"])
+
+
+def create(resource, new):
+    learn(f"{resource}.create", ask(URLS[resource], body=new))
 
 
 def is_id(resource, text):
@@ -68,26 +83,28 @@ def pick(resource, fits=lambda one: True):
     by_status = {}
     for id, one in known[resource].items():
         if fits(one):
-            by_status.setdefault(one["status"], []).append(id)
+            by_status.setdefault(one.get("status", ""), []).append(id)
     return chance.choice(by_status[chance.choice(sorted(by_status))]) if by_status else None
 
 
-def newest(resource):
-    return next(reversed(known[resource]), None)
+def deletable(resource, first=None):
+    """This one, or another, that the fuzzer made: what was there before has contracts."""
+    own = sorted(made[resource])
+    return first if first in own or not own else chance.choice(own)
 
 
 def customer(vendor=None):
     return pick("customers", lambda one: vendor in (None, one["vendor"]))
 
 
-def open_offer(id, vendors):
+def open_offer(vendors=VENDORS, first=None):
     """This one, or another, that can be changed and is on one of these marketplaces."""
 
     def fits(one):
         return one["status"] in ("created", "expired") and one["vendor"] in vendors
 
-    named = known["private_offers"].get(id)
-    return id if named and fits(named) else pick("private_offers", fits)
+    named = known["private_offers"].get(first)
+    return first if named and fits(named) else pick("private_offers", fits)
 
 
 def agreement(vendor):

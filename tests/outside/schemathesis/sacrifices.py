@@ -10,7 +10,8 @@ import urllib.request
 
 import records
 
-OWN_ID = next(one["id"] for one in records.applications if one["clientId"] == os.environ["MERCATO_CLIENT_ID"])
+applications = records.known["applications"].values()
+OWN_ID = next(one["id"] for one in applications if one["clientId"] == os.environ["MERCATO_CLIENT_ID"])
 
 
 def bearer(sacrifice):
