@@ -59,8 +59,12 @@ fn customer_patch() -> Value {
     properties.insert("entitlements".to_owned(), echoed(entitlements()));
     properties.insert("email".to_owned(), nullable(email()));
     properties.insert("companyName".to_owned(), text(COMPANY_NAME_MAX));
-    let statuses = [CustomerStatus::Active, CustomerStatus::Inactive];
-    properties.insert("status".to_owned(), json!({ "type": "string", "enum": statuses }));
+    let statuses = [CustomerStatus::Active, CustomerStatus::Suspended, CustomerStatus::Inactive];
+    let status = json!({
+        "type": "string", "enum": statuses,
+        "description": "`active` or `inactive`; `suspended` may be sent back as it was read.",
+    });
+    properties.insert("status".to_owned(), status);
     object(&[], properties.into())
 }
 
