@@ -180,7 +180,7 @@ def take_a_real_record(name, case):
         id = offer_to_change(id, case)
     elif name == "customers.delete":
         id = records.deletable(resource, id) or id
-    elif not records.is_id(resource, id):
+    elif name == "customers.update" or not records.is_id(resource, id):
         id = records.pick(resource)
     case.path_parameters["id"] = id
 
