@@ -51,7 +51,7 @@ enum Leg {
 }
 
 /// Days that the story of a contract takes, by the number of the story.
-const STORIES: [usize; 16] = [15, 30, 35, 33, 33, 65, 55, 95, 45, 35, 10, 5, 8, 8, 8, 8];
+const STORIES: [usize; 24] = [15, 30, 35, 33, 33, 65, 55, 95, 45, 35, 10, 5, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8];
 /// What is told of a contract that began too late for its story: nothing.
 const NO_STORY: (usize, usize) = (STORIES.len(), 1);
 
@@ -167,8 +167,7 @@ impl Schedule {
                 self.add(after(50), Action::Wake);
             }
             8 => {
-                self.add(after(15), step(Step::Amend(grown(1))));
-                self.add(after(40), step(Step::Amend(grown(2))));
+                self.add(after(15), step(Step::Amend(grown(2))));
             }
             9 => {
                 let larger = Amendment { plan_id: Some(sample::plan(number + 1)), ..grown(1) };
@@ -176,7 +175,7 @@ impl Schedule {
             }
             10 => self.add(after(7), Action::Wake),
             11 => self.add(after(1), step(Step::Activate(Amendment::default()))),
-            12..=15 if contract.end.is_none() => self.metered.push(contract),
+            12..=23 if contract.end.is_none() => self.metered.push(contract),
             _ => {}
         }
     }
@@ -221,12 +220,12 @@ impl Schedule {
             story @ 9..=12 if room > 45 => {
                 let created = self.moment(day_leaving(40), number);
                 let end = created.plus(days(14 + story % 3 * 8));
-                self.offered(Deal { expires_at: Some(end), ..deal }, created, Some(true));
+                self.offered(Deal { expires_at: Some(end), ..deal }, created, (story > 11).then_some(true));
                 self.add(end, Action::Wake);
             }
             story @ 13..=15 if room > 20 => {
                 let created = self.moment(day_leaving(15), number);
-                self.offered(deal, created, Some(story == 15));
+                self.offered(deal, created, (story == 15).then_some(true));
                 self.add(created.plus(days(3 + number % 7)), Action::Deal(deal, Turn::Withdraw));
             }
             story => {
