@@ -35,7 +35,7 @@ def mostly():
 def ask(url, authorization=OWN, body=None):
     headers = {"Authorization": authorization, "Content-Type": "application/json"}
     request = urllib.request.Request(url, body and json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)["data"]
 
 

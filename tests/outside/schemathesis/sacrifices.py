@@ -21,7 +21,7 @@ def bearer(sacrifice):
         "client_secret": sacrifice["clientSecret"],
     }
     url = f"{os.environ['MERCATO_AUTH_URL']}/oauth/token"
-    with urllib.request.urlopen(url, urllib.parse.urlencode(form).encode(), timeout=10) as answer:
+    with urllib.request.urlopen(url, urllib.parse.urlencode(form).encode(), timeout=60) as answer:
         return f"Bearer {json.load(answer)['access_token']}"
 
 
