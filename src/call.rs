@@ -7,11 +7,12 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::model::application::RateLimits;
+use crate::model::event::Kinds;
 use crate::model::filter::Order;
 use crate::model::id::{ApplicationId, OrganizationId};
 use crate::model::operation::Access;
 use crate::model::page::{CursorScope, ListName};
-use crate::model::scope::{Scope, Scopes};
+use crate::model::scope::Scopes;
 use crate::model::time::Timestamp;
 use crate::store::{Once, Store, Tenant};
 
@@ -50,10 +51,10 @@ impl Caller {
         }
     }
 
-    fn has(&self, scope: Scope) -> bool {
+    pub fn scopes(&self) -> Scopes {
         match self {
-            Self::Application(bearer) => bearer.scopes.has(scope),
-            Self::Operator { .. } => true,
+            Self::Application(bearer) => bearer.scopes,
+            Self::Operator { .. } => Scopes::all(),
         }
     }
 
@@ -90,8 +91,9 @@ impl Call {
     /// The guard, and the only door to the store.
     pub fn grant(&self, access: impl Into<Access>) -> Result<Tenant> {
         let once = match access.into() {
-            Access::Scope(scope) if self.caller.has(scope) => self.once.clone(),
+            Access::Scope(scope) if self.caller.scopes().has(scope) => self.once.clone(),
             Access::Scope(scope) => return Err(Error::InsufficientScope(scope)),
+            Access::Events => return Err(Error::internal("events are granted by their kinds")),
             // Credentials are managed here. Their answers hold secrets, so none of them is remembered under a key.
             Access::Public | Access::Caller => None,
             Access::Administrator | Access::Itself if self.caller.is_administrator() => None,
@@ -113,6 +115,20 @@ impl Call {
             }
             granted => granted,
         }
+    }
+
+    /// The guard of what is about events: the caller must hold the scope of each of these kinds. Without kinds it is about
+    /// all that the caller may see.
+    pub fn grant_events(&self, kinds: Option<Kinds>) -> Result<(Tenant, Kinds)> {
+        let visible = Kinds::visible(self.caller.scopes());
+        let kinds = kinds.unwrap_or(visible);
+        if let Some(hidden) = kinds.iter().find(|kind| !visible.has(*kind)) {
+            return Err(Error::InsufficientScope(hidden.scope()));
+        }
+        if visible.is_empty() {
+            return Err(Error::Forbidden("No scope of this token opens any kind of event"));
+        }
+        Ok((self.store.tenant(self.caller.organization(), self.once.clone()), kinds))
     }
 
     /// What makes the cursors of one of the caller's lists.

@@ -60,6 +60,9 @@ pub enum Error {
         Refusal::Invalid(_) => "Validation failed",
     })]
     Refused(Refusal),
+    /// The events after a point are past their retention (410).
+    #[error("The events after this point are no longer kept; the oldest one that is kept has the sequence {oldest}")]
+    EventsExpired { oldest: i64 },
     /// A request with the same idempotency key is still running (409 with `Retry-After`).
     #[error("A request with this idempotency key is still running; retry shortly")]
     KeyInFlight,
@@ -117,6 +120,7 @@ impl Error {
             Self::InsufficientScope(_) | Self::Forbidden(_) => (403, "permission_error", "INSUFFICIENT_SCOPE"),
             Self::Refused(Refusal::NotFound) => (404, "not_found_error", "NOT_FOUND"),
             Self::Refused(Refusal::Conflict(_)) | Self::KeyInFlight => (409, "conflict_error", "CONFLICT"),
+            Self::EventsExpired { .. } => (410, "not_found_error", "EVENTS_EXPIRED"),
             Self::Refused(Refusal::Invalid(_)) => (422, "validation_error", "INVALID_PARAMS"),
             Self::RateLimited { .. } => (429, "rate_limit_error", "RATE_LIMITED"),
             Self::Internal(_) => (500, "api_error", "INTERNAL"),

@@ -1,12 +1,14 @@
 //! Events: the sixteen kinds, the scope each needs, and the envelope that webhooks, subscriptions and the event list
 //! share byte for byte (spec "Events", `contract.md` §13).
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::changes::Changes;
 use super::id::{EventId, OrganizationId};
-use super::scope::Scope;
+use super::scope::{Scope, Scopes};
 use super::time::Timestamp;
 use super::vendor::Vendor;
 use crate::error::{Error, Result};
@@ -42,6 +44,148 @@ impl EventKind {
             _ => Scope::WriteMetering,
         }
     }
+}
+
+/// A set of kinds. The order is that of the spec's table, whatever order they came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Kinds(u32);
+
+impl Kinds {
+    pub fn all() -> Self {
+        EventKind::ALL.iter().copied().collect()
+    }
+
+    /// Those that the scopes open (`contract.md` §5).
+    pub fn visible(scopes: Scopes) -> Self {
+        EventKind::ALL.iter().copied().filter(|kind| scopes.has(kind.scope())).collect()
+    }
+
+    pub fn has(self, kind: EventKind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = EventKind> {
+        EventKind::ALL.iter().copied().filter(move |kind| self.has(*kind))
+    }
+
+    /// Space-separated: how the store keeps them.
+    pub fn join(self) -> String {
+        self.iter().map(EventKind::as_str).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The way back from [`Kinds::join`]; `Err` names the first word that is no kind.
+    pub fn split(text: &str) -> Result<Self, &str> {
+        text.split_ascii_whitespace().map(|word| EventKind::parse(word).ok_or(word)).collect()
+    }
+}
+
+impl FromIterator<EventKind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = EventKind>>(kinds: I) -> Self {
+        Self(kinds.into_iter().fold(0, |bits, kind| bits | (1 << kind as u32)))
+    }
+}
+
+impl Serialize for Kinds {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Kinds {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<EventKind>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+/// The place of an event in its organization's log: 1, 2, 3 … without a gap, in the order of the commits. Up to 2^53, so
+/// that a double can hold it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Sequence(pub i64);
+
+impl Sequence {
+    pub const MAX: i64 = 1 << 53;
+
+    /// Digits only; zero is the place before the first event.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| digits && *number <= Self::MAX).map(Self)
+    }
+}
+
+impl std::fmt::Display for Sequence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The place of an event in its organization's log: an integer from 0 (before the first) to 2^53.
+#[async_graphql::Scalar]
+impl async_graphql::ScalarType for Sequence {
+    fn parse(value: async_graphql::Value) -> async_graphql::InputValueResult<Self> {
+        let number = match &value {
+            async_graphql::Value::Number(number) => number.as_i64(),
+            async_graphql::Value::String(text) => Self::parse(text).map(|sequence| sequence.0),
+            _ => return Err(async_graphql::InputValueError::expected_type(value)),
+        };
+        let within = number.filter(|number| (0..=Self::MAX).contains(number));
+        within.map(Self).ok_or_else(|| async_graphql::InputValueError::custom("must be an integer from 0 to 2^53"))
+    }
+
+    /// So that the library refuses the request before anything of it runs.
+    fn is_valid(value: &async_graphql::Value) -> bool {
+        <Self as async_graphql::ScalarType>::parse(value.clone()).is_ok()
+    }
+
+    fn to_value(&self) -> async_graphql::Value {
+        async_graphql::Value::Number(self.0.into())
+    }
+}
+
+/// An event of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub sequence: Sequence,
+    pub kind: EventKind,
+    pub vendor: Vendor,
+    pub timestamp: Timestamp,
+    /// The JSON that every delivery, subscription and pull sends, byte for byte.
+    pub envelope: Arc<str>,
+}
+
+impl Event {
+    /// Every envelope begins with it.
+    const ID: &'static str = "{\"id\":\"";
+
+    pub fn id(&self) -> Result<EventId> {
+        let text = self.envelope.strip_prefix(Self::ID).and_then(|rest| rest.split('"').next());
+        text.and_then(EventId::parse).ok_or_else(|| Error::internal(format!("the event {} has no id", self.sequence)))
+    }
+}
+
+/// Which events somebody wants: of these kinds, and of this vendor if one is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EventFilter {
+    pub kinds: Kinds,
+    pub vendor: Option<Vendor>,
+}
+
+impl EventFilter {
+    pub fn admits(&self, event: &Event) -> bool {
+        self.kinds.has(event.kind) && self.vendor.is_none_or(|vendor| vendor == event.vendor)
+    }
+}
+
+/// What a caller asks of the log, as it came. Without kinds it means all that the caller may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventsAsked {
+    pub kinds: Option<Vec<EventKind>>,
+    pub vendor: Option<Vendor>,
+    /// The last event that the caller knows.
+    pub after: Option<Sequence>,
 }
 
 /// An event before it has its place in the organization's sequence.

@@ -17,6 +17,8 @@ pub enum Access {
     Itself,
     /// A caller that holds this scope.
     Scope(Scope),
+    /// A caller that holds the scope of every kind of event that it is about (`contract.md` §5).
+    Events,
 }
 
 impl From<Scope> for Access {
@@ -33,6 +35,7 @@ impl std::fmt::Display for Access {
             Self::Administrator => f.write_str("administrator"),
             Self::Itself => f.write_str("itself"),
             Self::Scope(scope) => scope.fmt(f),
+            Self::Events => f.write_str("of its events"),
         }
     }
 }
@@ -233,6 +236,12 @@ operations! {
         Access::Scope(Scope::WriteMetering), Some(rest(Get, "/api/v1/metering/{id}", 200)), Some("Query.meteringSubmission"), [];
     MeteringExport: "metering.export", "All usage reports as CSV, newest first, one line for each row",
         Access::Scope(Scope::WriteMetering), Some(rest(Get, "/api/v1/metering/export.csv", 200)), None, [];
+    EventsList: "events.list", "Pull events, oldest first, after a sequence",
+        Access::Events, Some(rest(Get, "/api/v1/events", 200)), Some("Query.events"), [];
+    EventsGet: "events.get", "Read one event",
+        Access::Events, Some(rest(Get, "/api/v1/events/{id}", 200)), Some("Query.event"), [];
+    EventsSubscribe: "events.subscribe", "Follow events: first the log after a sequence, then live",
+        Access::Events, None, Some("Subscription.events"), [];
     AnalyticsContracts: "analytics.contracts", "Count contracts: all, new, expiring",
         Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/contracts", 200)),
         Some("Query.contractStatistics"), [];

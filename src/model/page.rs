@@ -31,6 +31,9 @@ pub enum ListName {
     Entitlements,
     PrivateOffers,
     Metering,
+    Events,
+    Webhooks,
+    Deliveries,
 }
 
 /// A place in a list of one organization.

@@ -6,5 +6,6 @@ pub mod applications;
 pub mod clockwork;
 pub mod customers;
 pub mod entitlements;
+pub mod events;
 pub mod metering;
 pub mod offers;

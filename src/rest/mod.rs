@@ -7,6 +7,7 @@ mod applications;
 mod customers;
 mod endpoint;
 mod entitlements;
+mod events;
 mod export;
 mod metering;
 mod oauth;
@@ -74,6 +75,8 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         Operation::MeteringSubmit => metering::submit(ask).await,
         Operation::MeteringGet => metering::get(ask).await,
         Operation::MeteringExport => export::metering(ask).await,
+        Operation::EventsList => events::list(ask).await,
+        Operation::EventsGet => events::get(ask).await,
         Operation::AnalyticsContracts => analytics::contracts(ask).await,
         Operation::AnalyticsRevenue => analytics::revenue(ask),
         Operation::TokenIssue | Operation::TokenRevoke | Operation::TokenIntrospect => {
@@ -83,6 +86,7 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         | Operation::EntitlementsReinstate
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
+        | Operation::EventsSubscribe
         | Operation::AnalyticsSeries => unreachable!("operations of GraphQL alone have no route"),
     }
 }

@@ -11,7 +11,7 @@ use surrealdb::opt::auth::Root;
 use surrealdb::types::{Bytes, SurrealValue};
 
 use super::migrate::Resume;
-use super::{Inner, OpenError, Store, cache, idempotency, lanes, vars};
+use super::{Inner, OpenError, Store, cache, idempotency, lanes, log, vars};
 use crate::clock::Clock;
 use crate::model::page::CursorKey;
 
@@ -63,6 +63,7 @@ impl Store {
             running: idempotency::Running::default(),
             cache: Arc::new(cache::ReadCache::new(embedded)),
             cursor_key: OnceLock::new(),
+            log: log::Log::default(),
         })))
     }
 

@@ -23,6 +23,7 @@ mod errors;
 mod idempotency;
 mod lanes;
 mod lists;
+pub mod log;
 pub mod metering;
 pub mod migrate;
 pub mod offers;
@@ -65,6 +66,7 @@ struct Inner {
     running: idempotency::Running,
     cache: Arc<cache::ReadCache>,
     cursor_key: std::sync::OnceLock<CursorKey>,
+    log: log::Log,
 }
 
 impl Store {

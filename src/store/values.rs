@@ -6,6 +6,7 @@ use surrealdb::types::{Error, Kind, SurrealValue, Value};
 use crate::model::customer::CustomerStatus;
 use crate::model::decimal::Decimal;
 use crate::model::entitlement::EntitlementStatus;
+use crate::model::event::EventKind;
 use crate::model::scope::Scopes;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
@@ -31,7 +32,7 @@ macro_rules! text_values {
     )*};
 }
 
-text_values!(Vendor, CustomerStatus, EntitlementStatus);
+text_values!(Vendor, CustomerStatus, EntitlementStatus, EventKind);
 
 impl SurrealValue for Decimal {
     fn kind_of() -> Kind {

@@ -183,7 +183,12 @@ impl Tenant {
                 return Ok(planned.answer);
             }
             match self.commit(block).await {
-                Ok(()) => return Ok(planned.answer),
+                Ok(()) => {
+                    if !planned.events.is_empty() {
+                        self.store.0.log.committed(self.organization);
+                    }
+                    return Ok(planned.answer);
+                }
                 Err(WriteFailure::Final(error)) => return Err(error),
                 Err(WriteFailure::AlreadyDone) => return self.answer_of_other(key).await,
                 Err(WriteFailure::Conflict) => {

@@ -5,6 +5,7 @@ mod analytics;
 mod applications;
 mod customers;
 mod entitlements;
+mod events;
 mod metering;
 mod oauth;
 mod offers;
@@ -58,6 +59,9 @@ fn describe(operation: Operation) -> Value {
     if let Access::Scope(scope) = spec.access {
         text += &format!(" Needs the scope `{scope}`.");
     }
+    if spec.access == Access::Events {
+        text += " Needs the scope that reads the resource, for each kind of event that it is about.";
+    }
     for event in spec.events {
         text += &format!(" Emits `{event}`.");
     }
@@ -96,6 +100,9 @@ fn parameters(operation: Operation) -> Vec<Value> {
             "description": "`nextCursor` of the previous page. It never expires.",
         }));
     }
+    if operation == Operation::EventsList {
+        parameters.push(events::after());
+    }
     if operation == Operation::AnalyticsContracts {
         parameters.extend(analytics::parameters());
     }
@@ -116,7 +123,7 @@ fn security(access: Access) -> Value {
     match access {
         Access::Public => json!([{ "client": [] }, {}]),
         Access::Scope(scope) => json!([{ "oauth2": [scope] }]),
-        Access::Caller | Access::Administrator | Access::Itself => json!([{ "oauth2": [] }]),
+        Access::Caller | Access::Administrator | Access::Itself | Access::Events => json!([{ "oauth2": [] }]),
     }
 }
 
@@ -138,6 +145,10 @@ fn failures(operation: Operation) -> Vec<u16> {
     }
     if schemas::request_body(operation).is_some() {
         statuses.extend([415, 422]);
+    }
+    if operation == Operation::EventsList {
+        // A point that is no longer kept; one that is still ahead.
+        statuses.extend([410, 422]);
     }
     if operation == Operation::AnalyticsContracts {
         // A moment that is not UTC.
@@ -206,7 +217,7 @@ fn headers() -> Value {
 }
 
 /// Status, words, `error.type`, `error.code`, and the headers of that status alone.
-const FAILURES: [(u16, &str, &str, &str, &[&str]); 13] = [
+const FAILURES: [(u16, &str, &str, &str, &[&str]); 14] = [
     (400, "Invalid request parameters", "validation_error", "INVALID_PARAMS", &[]),
     (401, "Invalid or revoked token", "authentication_error", "UNAUTHORIZED", &["WWW-Authenticate"]),
     (403, "Insufficient scope for this endpoint", "permission_error", "INSUFFICIENT_SCOPE", &["WWW-Authenticate"]),
@@ -214,6 +225,13 @@ const FAILURES: [(u16, &str, &str, &str, &[&str]); 13] = [
     (405, "Method not allowed; use GET, HEAD, POST", "validation_error", "METHOD_NOT_ALLOWED", &["Allow"]),
     (408, "The request body did not arrive in time", "validation_error", "REQUEST_TIMEOUT", &[]),
     (409, "A customer with this vendor and identifier exists already", "conflict_error", "CONFLICT", &[]),
+    (
+        410,
+        "The events after this point are no longer kept; the oldest one that is kept has the sequence 4711",
+        "not_found_error",
+        "EVENTS_EXPIRED",
+        &[],
+    ),
     (413, "The request body is larger than 1 MiB", "validation_error", "BODY_TOO_LARGE", &[]),
     (415, "Content-Type must be application/json", "validation_error", "UNSUPPORTED_MEDIA_TYPE", &[]),
     (422, "Validation failed", "validation_error", "INVALID_PARAMS", &[]),

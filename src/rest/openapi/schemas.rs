@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::parts::{self, Schemas, json_body, object, record, reference};
-use super::{analytics, applications, customers, entitlements, metering, oauth, offers};
+use super::{analytics, applications, customers, entitlements, events, metering, oauth, offers};
 use crate::model::offer::OfferStatus;
 use crate::model::operation::Operation;
 use crate::model::scope::Scope;
@@ -18,6 +18,7 @@ pub fn all() -> Map<String, Value> {
         entitlements::schemas(),
         offers::schemas(),
         metering::schemas(),
+        events::schemas(),
         analytics::schemas(),
     ];
     named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)).collect()
@@ -82,6 +83,9 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         | Operation::MeteringList
         | Operation::MeteringGet
         | Operation::MeteringExport
+        | Operation::EventsList
+        | Operation::EventsGet
+        | Operation::EventsSubscribe
         | Operation::AnalyticsContracts
         | Operation::AnalyticsSeries
         | Operation::AnalyticsRevenue => return None,
@@ -123,12 +127,15 @@ pub fn success(operation: Operation) -> Value {
         Operation::MeteringSubmit => one("MeteringReceipt", metering::receipt_example()),
         Operation::MeteringGet => one("MeteringSubmission", metering::example()),
         Operation::MeteringExport => parts::csv(metering::CSV),
+        Operation::EventsList => list("Event", events::example()),
+        Operation::EventsGet => one("Event", events::example()),
         Operation::AnalyticsContracts => one("ContractStatistics", analytics::example()),
         Operation::AnalyticsRevenue => analytics::revenue(),
         Operation::EntitlementsSuspend
         | Operation::EntitlementsReinstate
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
+        | Operation::EventsSubscribe
         | Operation::AnalyticsSeries => unreachable!("operations of GraphQL alone have no route"),
     }
 }
