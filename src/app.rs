@@ -13,7 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::auth::limiter::Limiter;
 use crate::auth::sharing::Sharing;
-use crate::config::ListenOptions;
+use crate::config::{ListenOptions, WebhookOptions};
+use crate::courier::{Courier, CourierSettings};
 use crate::http::metrics::Metrics;
 use crate::http::server::{Limits, serve, stopped};
 use crate::http::trace::trace;
@@ -22,6 +23,9 @@ use crate::model::application::RateLimits;
 use crate::resolvers::clockwork;
 use crate::rest::Side;
 use crate::store::{OpenError, Store};
+use crate::webhook::DispatchSettings;
+use crate::webhook::backoff::Schedule;
+use crate::webhook::dispatcher::Dispatcher;
 use crate::{graphql, rest};
 
 /// How often the rate windows are shared; the contract allows a second.
@@ -31,12 +35,17 @@ const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 /// How often the clock looks for what is due.
 const CLOCKWORK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a webhook that was just served stays at hand.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// A running service.
 pub struct App {
     pub base_url: String,
     pub auth_url: String,
     pub services: Arc<Services>,
     pub sharing: Arc<Sharing>,
+    /// Of an app whose workers are driven by hand.
+    pub dispatcher: Option<Dispatcher>,
     event_retention: TimeDelta,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
@@ -71,8 +80,10 @@ impl App {
             body_timeout: Duration::from_secs(options.body_timeout),
             answer_timeout: Duration::from_secs(30),
         };
+        let courier = courier(options, &store)?;
         let services = Arc::new(Services {
             store: store.clone(),
+            courier,
             limiter: Arc::clone(&limiter),
             metrics: Metrics::default(),
             settings,
@@ -83,6 +94,7 @@ impl App {
             auth_url,
             services,
             sharing,
+            dispatcher: None,
             event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
             stop: watch::Sender::new(false),
             servers: Vec::new(),
@@ -100,8 +112,14 @@ impl App {
                 app.listen(auth, Side::Auth, bounds);
             }
         }
-        if workers == Workers::Running {
-            app.run_workers();
+        let dispatcher = Dispatcher::new(
+            app.services.store.clone(),
+            app.services.courier.clone(),
+            dispatch_settings(&options.webhooks, workers),
+        );
+        match workers {
+            Workers::Running => app.run_workers(dispatcher),
+            Workers::ByHand => app.dispatcher = Some(dispatcher),
         }
         Ok(app)
     }
@@ -112,7 +130,9 @@ impl App {
         self.servers.push(tokio::spawn(serve(listener, router, bounds, gauge, self.stop.subscribe())));
     }
 
-    fn run_workers(&mut self) {
+    fn run_workers(&mut self, dispatcher: Dispatcher) {
+        let mut stop = self.stop.subscribe();
+        self.workers.push(tokio::spawn(dispatcher.run(async move { stopped(&mut stop).await })));
         let sharing = Arc::clone(&self.sharing);
         self.every(SHARING_INTERVAL, move || {
             let sharing = Arc::clone(&sharing);
@@ -189,6 +209,33 @@ fn addresses(options: &ListenOptions, api: &TcpListener, auth: Option<&TcpListen
     let base = options.base_url.as_ref().map_or_else(|| own(api, options.listen), clean);
     let fallback = auth.map_or_else(|| base.clone(), |listener| own(listener, options.listen));
     (base, options.auth_url.as_ref().map_or(fallback, clean))
+}
+
+fn courier(options: &ListenOptions, store: &Store) -> Result<Courier, OpenError> {
+    let webhooks = &options.webhooks;
+    let extra_ca = match &webhooks.webhook_extra_ca {
+        None => None,
+        Some(file) => Some(std::fs::read(file).map_err(|error| {
+            OpenError(format!(
+                "The certificates in {} cannot be read ({error}); see --webhook-extra-ca.",
+                file.display()
+            ))
+        })?),
+    };
+    let settings =
+        CourierSettings { allowed: webhooks.webhook_allow_subnet.clone(), extra_ca, timeout: webhooks.webhook_timeout };
+    Courier::new(settings, store.clock().clone()).map_err(OpenError)
+}
+
+fn dispatch_settings(options: &WebhookOptions, workers: Workers) -> DispatchSettings {
+    DispatchSettings {
+        schedule: Schedule(options.webhook_retries.clone()),
+        failures: options.webhook_failures,
+        per_webhook: options.webhook_concurrency.into(),
+        per_organization: options.webhook_organization_concurrency.into(),
+        in_all: options.webhook_total_concurrency.into(),
+        linger: if workers == Workers::Running { LINGER } else { Duration::ZERO },
+    }
 }
 
 fn limits(options: &ListenOptions) -> Limits {

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::history;
 use super::sample::{self, Credentials};
+use super::secret_key;
 use super::serve::{addresses, start_log, until_told_to_stop, write_ready_file};
 use super::{plainly, sentence};
 use crate::app::{App, Workers};
@@ -19,6 +20,7 @@ pub async fn run(options: DemoOptions) -> Result<(), String> {
         url: format!("surrealkv://{}", options.data.display()),
         environment: Environment::Demo.as_str().to_owned(),
         login: None,
+        secret_key: Some(secret_key::from_file(&secret_key::beside(&options.data.display().to_string()))?),
     };
     // The sample's year ends now; from then on, and at once where there is a sample already, the clock is the system's.
     let clock = Clock::rehearsal(Clock::system().now().plus(-history::LENGTH));

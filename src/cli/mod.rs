@@ -7,6 +7,7 @@ mod history;
 mod records;
 mod sample;
 mod schema;
+mod secret_key;
 mod serve;
 
 use crate::clock::Clock;
@@ -41,11 +42,13 @@ fn target(options: &DatabaseOptions) -> Target {
         url: options.database.clone(),
         environment: options.environment.as_str().to_owned(),
         login: options.database_user.clone().zip(options.database_password.clone()),
+        secret_key: None,
     }
 }
 
 async fn open(options: &DatabaseOptions) -> Result<Store, String> {
-    Store::open(&target(options), Clock::system(), crate::store::migrate::Resume::Refuse).await.map_err(sentence)
+    let target = Target { secret_key: secret_key::read(options)?, ..target(options) };
+    Store::open(&target, Clock::system(), crate::store::migrate::Resume::Refuse).await.map_err(sentence)
 }
 
 fn sentence(error: OpenError) -> String {

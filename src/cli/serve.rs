@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use super::{open, sentence};
+use super::{open, secret_key, sentence};
 use crate::app::{App, Workers};
 use crate::config::{Environment, LogForm, ServeOptions};
 
@@ -14,6 +14,11 @@ pub async fn run(options: ServeOptions) -> Result<(), String> {
     start_log(options.listen.log);
     if options.database.environment == Environment::Demo {
         return Err("`serve` runs production or staging; for the demo use `mercato demo`.".to_owned());
+    }
+    if options.database.database.starts_with("ws") && secret_key::read(&options.database)?.is_none() {
+        return Err("Processes that share a database need the same secret key: set MERCATO_SECRET_KEY (make one with \
+            `openssl rand -base64 32`) or --secret-key-file."
+            .to_owned());
     }
     let store = open(&options.database).await?;
     let app = App::start(store, &options.listen, Workers::Running).await.map_err(sentence)?;

@@ -17,12 +17,14 @@ use super::errors::fault;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::model::customer::Customer;
+use crate::model::delivery::Delivery;
 use crate::model::entitlement::{Entitlement, EntitlementSummary, HistoryEntry};
-use crate::model::id::{CustomerId, EntitlementId, PrivateOfferId};
+use crate::model::event::Kinds;
+use crate::model::id::{CustomerId, EntitlementId, PrivateOfferId, WebhookId};
 use crate::model::metering::MeteringSubmission;
 use crate::model::offer::PrivateOffer;
 use crate::model::page::Page;
-use crate::resolvers::{customers, entitlements, metering, offers};
+use crate::resolvers::{customers, deliveries, entitlements, metering, offers};
 
 /// Loads for one request, with its caller's rights.
 pub struct Loaders(Call);
@@ -116,6 +118,28 @@ macro_rules! children {
 children!(EntitlementsOf, Entitlement, entitlements::of_each);
 children!(OffersOf, PrivateOffer, offers::of_each);
 children!(MeteringOf, MeteringSubmission, metering::of_each);
+
+/// The first page of a webhook's deliveries. Its kinds are asked for, because they decide who may read them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeliveriesOf {
+    pub webhook: WebhookId,
+    pub kinds: Kinds,
+    pub limit: usize,
+}
+
+impl Loader<DeliveriesOf> for Loaders {
+    type Value = Page<Delivery>;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[DeliveriesOf]) -> Loaded<DeliveriesOf, Self::Value> {
+        let kinds = keys.iter().flat_map(|key| key.kinds.iter()).collect();
+        let limit = keys.iter().map(|key| key.limit).max().unwrap_or_default();
+        let webhooks: Vec<WebhookId> = keys.iter().map(|key| key.webhook).collect();
+        let found = deliveries::of_each(&self.0, &webhooks, kinds, limit).await?;
+        let page = |key: &DeliveriesOf| (*key, found.get(&key.webhook).cloned().unwrap_or_default().cut(key.limit));
+        Ok(keys.iter().map(page).collect())
+    }
+}
 
 impl Loader<CustomerId> for Loaders {
     type Value = Customer;

@@ -16,6 +16,7 @@ mod node;
 mod offer_input;
 mod offers;
 mod transport;
+mod webhooks;
 
 use std::sync::{Arc, LazyLock};
 
@@ -36,6 +37,7 @@ pub struct Query(
     metering::MeteringQuery,
     analytics::AnalyticsQuery,
     applications::ApplicationQuery,
+    webhooks::WebhookQuery,
     node::NodeQuery,
 );
 
@@ -47,6 +49,7 @@ pub struct Mutation(
     offers::PrivateOfferMutation,
     metering::MeteringMutation,
     applications::ApplicationMutation,
+    webhooks::WebhookMutation,
 );
 
 pub(crate) type Graph = Schema<Query, Mutation, EmptySubscription>;

@@ -8,8 +8,9 @@ use super::entitlements::{self, Entitlement};
 use super::errors::fault;
 use super::metering::{self, MeteringSubmission};
 use super::offers::{self, PrivateOffer};
+use super::webhooks::{self, Delivery, Webhook};
 use crate::error::Error;
-use crate::model::id::{ApplicationId, CustomerId, EntitlementId, MeteringId, PrivateOfferId};
+use crate::model::id::{ApplicationId, CustomerId, DeliveryId, EntitlementId, MeteringId, PrivateOfferId, WebhookId};
 
 /// Anything with an id.
 #[derive(Interface)]
@@ -20,6 +21,8 @@ pub enum Node {
     PrivateOffer(PrivateOffer),
     MeteringSubmission(MeteringSubmission),
     Application(Application),
+    Webhook(Webhook),
+    Delivery(Delivery),
 }
 
 #[derive(Default)]
@@ -40,6 +43,10 @@ impl NodeQuery {
             metering::one(ctx, &id).await.map(Node::MeteringSubmission)
         } else if is(ApplicationId::PREFIX) {
             applications::one(ctx, &id).await.map(Node::Application)
+        } else if is(WebhookId::PREFIX) {
+            webhooks::one(ctx, &id).await.map(Node::Webhook)
+        } else if is(DeliveryId::PREFIX) {
+            webhooks::delivery(ctx, &id).await.map(Node::Delivery)
         } else {
             Err(fault(Error::NOT_FOUND))
         })

@@ -92,7 +92,8 @@ async fn run(
     let call = Call::new(services.store.clone(), caller.clone(), once);
     *call_made = Some(call.clone());
     let (loaders, batches) = loaders(call.clone());
-    let mut request = parameters.into_request().data(loaders).data(call).data(Arc::clone(meter));
+    let mut request =
+        parameters.into_request().data(loaders).data(call).data(Arc::clone(meter)).data(services.courier.clone());
     match understand(&mut request) {
         Ok(Some(OperationType::Mutation)) if is_get => Err(Failure::MethodNotAllowed("POST").into()),
         Ok(_) => Ok(render(form, &batches.drive(graph.execute(request)).await)),

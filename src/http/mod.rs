@@ -14,6 +14,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::auth::limiter::Limiter;
+use crate::courier::Courier;
 use crate::model::application::RateLimits;
 use crate::store::Store;
 use metrics::Metrics;
@@ -26,6 +27,7 @@ pub struct Services {
     pub store: Store,
     pub limiter: Arc<Limiter>,
     pub metrics: Metrics,
+    pub courier: Courier,
     pub settings: HttpSettings,
 }
 

@@ -233,14 +233,24 @@ impl NewEvent {
         Ok(Self { id, kind, organization_id, vendor, data, changes })
     }
 
+    /// The envelope of an event that stands in no log: a sample that a receiver is tested with.
+    pub fn test_envelope(&self) -> String {
+        let (head, tail) = self.split(true);
+        format!("{head}0{tail}")
+    }
+
     /// The envelope, serialized once, in the two halves that stand before and after the sequence number. The number is
     /// only known inside the transaction, which joins them; from then on these bytes are never made again.
     pub fn halves(&self) -> (String, String) {
+        self.split(false)
+    }
+
+    fn split(&self, test: bool) -> (String, String) {
         let head = Head { id: self.id, r#type: self.kind, timestamp: self.id.created_at() };
         let tail = Tail {
             organization_id: self.organization_id,
             vendor: self.vendor,
-            test: false,
+            test,
             data: &self.data,
             changes: self.changes.as_ref(),
         };

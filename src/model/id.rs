@@ -85,6 +85,8 @@ ids! {
     /// A metering submission: one usage report.
     MeteringId = "mtr";
     EventId = "evt";
+    WebhookId = "whk";
+    DeliveryId = "dlv";
     /// An entry of the audit trail.
     AuditId = "aud";
 }

@@ -5,8 +5,10 @@ pub mod application;
 pub mod changes;
 pub mod customer;
 pub mod decimal;
+pub mod delivery;
 pub mod entitlement;
 pub mod event;
+pub mod event_sample;
 pub mod filter;
 pub mod id;
 pub mod input;
@@ -21,6 +23,7 @@ pub mod scope;
 pub mod tally;
 pub mod time;
 pub mod vendor;
+pub mod webhook;
 
 /// An enum with its documented wire form: lower case on REST and in events, upper case in GraphQL (`contract.md` §15).
 macro_rules! wire_enum {

@@ -242,6 +242,30 @@ operations! {
         Access::Events, Some(rest(Get, "/api/v1/events/{id}", 200)), Some("Query.event"), [];
     EventsSubscribe: "events.subscribe", "Follow events: first the log after a sequence, then live",
         Access::Events, None, Some("Subscription.events"), [];
+    WebhooksList: "webhooks.list", "List webhooks, newest first",
+        Access::Caller, Some(rest(Get, "/api/v1/webhook", 200)), Some("Query.webhooks"), [];
+    WebhooksCreate: "webhooks.create", "Create a webhook; its signing secret is shown once",
+        Access::Events, Some(rest(Post, "/api/v1/webhook", 201)), Some("Mutation.createWebhook"), [];
+    WebhooksGet: "webhooks.get", "Read one webhook",
+        Access::Caller, Some(rest(Get, "/api/v1/webhook/{id}", 200)), Some("Query.webhook"), [];
+    WebhooksUpdate: "webhooks.update", "Update, disable or enable a webhook; absent fields stay as they are",
+        Access::Events, Some(rest(Put, "/api/v1/webhook/{id}", 200)), Some("Mutation.updateWebhook"), [];
+    WebhooksDelete: "webhooks.delete", "Delete a webhook and its delivery log",
+        Access::Events, Some(rest(Delete, "/api/v1/webhook/{id}", 200)), Some("Mutation.deleteWebhook"), [];
+    WebhooksRotateSecret: "webhooks.rotate_secret",
+        "Replace a webhook's signing secret; for 24 hours the one before it signs too",
+        Access::Events, Some(rest(Post, "/api/v1/webhook/{id}/rotate-secret", 200)),
+        Some("Mutation.rotateWebhookSecret"), [];
+    WebhooksTest: "webhooks.test", "Send a webhook one sample event, marked as a test",
+        Access::Events, Some(rest(Post, "/api/webhook/test", 200)), Some("Mutation.testWebhook"), [];
+    WebhooksReplay: "webhooks.replay", "Send a webhook a range of the log again",
+        Access::Events, Some(rest(Post, "/api/v1/webhook/{id}/replay", 200)), Some("Mutation.replayWebhook"), [];
+    DeliveriesList: "deliveries.list", "List a webhook's deliveries, the newest event first",
+        Access::Events, Some(rest(Get, "/api/v1/webhook/{id}/deliveries", 200)), Some("Query.deliveries"), [];
+    DeliveriesGet: "deliveries.get", "Read one delivery with its attempts",
+        Access::Events, Some(rest(Get, "/api/v1/deliveries/{id}", 200)), Some("Query.delivery"), [];
+    DeliveriesResend: "deliveries.resend", "Begin one delivery anew, at once",
+        Access::Events, Some(rest(Post, "/api/v1/deliveries/{id}/resend", 200)), Some("Mutation.resendDelivery"), [];
     AnalyticsContracts: "analytics.contracts", "Count contracts: all, new, expiring",
         Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/contracts", 200)),
         Some("Query.contractStatistics"), [];

@@ -175,6 +175,14 @@ impl<T> Page<T> {
         Self { items, positions, has_more }
     }
 
+    /// The first of it.
+    pub fn cut(mut self, limit: usize) -> Self {
+        self.has_more |= self.items.len() > limit;
+        self.items.truncate(limit);
+        self.positions.truncate(limit);
+        self
+    }
+
     /// The position that the next page continues after.
     pub fn next(&self) -> Option<&str> {
         self.positions.last().filter(|_| self.has_more).map(String::as_str)

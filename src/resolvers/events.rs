@@ -96,7 +96,7 @@ fn granted(call: &Call, asked: &EventsAsked) -> Result<(Tenant, EventFilter)> {
 }
 
 /// A point that the log has, so that whatever comes after it can still be read.
-async fn existing(tenant: &Tenant, after: Sequence, last: Sequence) -> Result<Sequence> {
+pub(super) async fn existing(tenant: &Tenant, after: Sequence, last: Sequence) -> Result<Sequence> {
     if after > last {
         return Err(Error::invalid("afterSequence", format!("is ahead of the last event, which is {last}")));
     }

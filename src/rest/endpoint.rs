@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::{dispatch, oauth};
 use crate::call::{Call, Caller};
+use crate::courier::Courier;
 use crate::error::Error;
 use crate::http::Services;
 use crate::http::failure::Failure;
@@ -25,6 +26,7 @@ use crate::model::page::{CursorScope, ListName, PageRequest};
 /// A request whose caller is known and whose parts are read; what a shim decodes.
 pub struct Ask {
     pub call: Call,
+    pub courier: Courier,
     operation: Operation,
     id: String,
     query: String,
@@ -39,6 +41,11 @@ impl Ask {
 
     pub fn body(&mut self) -> Result<Value, String> {
         self.body.take().unwrap_or_else(|| Err("is required".to_owned()))
+    }
+
+    /// A body that may be absent.
+    pub fn optional_body(&mut self) -> Option<Result<Value, String>> {
+        self.body.take()
     }
 
     pub fn page(&self) -> PageRequest {
@@ -60,9 +67,20 @@ impl Ask {
 }
 
 /// Whether the operation's request has a JSON body.
-fn takes_body(operation: Operation) -> bool {
-    matches!(operation.route().method, Method::Post | Method::Put)
-        && operation != Operation::ApplicationsRegenerateSecret
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Body,
+    PerhapsBody,
+}
+
+fn takes(operation: Operation) -> Takes {
+    match operation {
+        Operation::ApplicationsRegenerateSecret | Operation::DeliveriesResend => Takes::Nothing,
+        Operation::WebhooksRotateSecret => Takes::PerhapsBody,
+        _ if matches!(operation.route().method, Method::Post | Method::Put) => Takes::Body,
+        _ => Takes::Nothing,
+    }
 }
 
 /// An operation that needs a caller.
@@ -101,7 +119,8 @@ async fn read(
         Method::Get => Bytes::new(),
         Method::Post | Method::Put | Method::Delete => read_body(&services.settings, body).await?,
     };
-    let body = if takes_body(operation) {
+    let takes = takes(operation);
+    let body = if takes == Takes::Body || (takes == Takes::PerhapsBody && !bytes.is_empty()) {
         if !is_media_type(&parts.headers, "application/json") {
             return Err(Failure::UnsupportedMediaType("application/json"));
         }
@@ -119,7 +138,7 @@ async fn read(
     };
     let id = path_id(parts).await;
     let call = Call::new(services.store.clone(), caller, once);
-    Ok(Ask { call, operation, id, query, body })
+    Ok(Ask { call, courier: services.courier.clone(), operation, id, query, body })
 }
 
 /// Lists take parameters; whatever else comes is refused rather than ignored.

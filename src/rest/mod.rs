@@ -14,6 +14,7 @@ mod oauth;
 mod offers;
 pub mod openapi;
 mod system;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,6 +78,17 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         Operation::MeteringExport => export::metering(ask).await,
         Operation::EventsList => events::list(ask).await,
         Operation::EventsGet => events::get(ask).await,
+        Operation::WebhooksList => webhooks::list(ask).await,
+        Operation::WebhooksCreate => webhooks::create(ask).await,
+        Operation::WebhooksGet => webhooks::get(ask).await,
+        Operation::WebhooksUpdate => webhooks::update(ask).await,
+        Operation::WebhooksDelete => webhooks::delete(ask).await,
+        Operation::WebhooksRotateSecret => webhooks::rotate_secret(ask).await,
+        Operation::WebhooksTest => webhooks::test(ask).await,
+        Operation::WebhooksReplay => webhooks::replay(ask).await,
+        Operation::DeliveriesList => webhooks::list_deliveries(ask).await,
+        Operation::DeliveriesGet => webhooks::get_delivery(ask).await,
+        Operation::DeliveriesResend => webhooks::resend(ask).await,
         Operation::AnalyticsContracts => analytics::contracts(ask).await,
         Operation::AnalyticsRevenue => analytics::revenue(ask),
         Operation::TokenIssue | Operation::TokenRevoke | Operation::TokenIntrospect => {

@@ -11,6 +11,7 @@ use surrealdb::opt::auth::Root;
 use surrealdb::types::{Bytes, SurrealValue};
 
 use super::migrate::Resume;
+use super::vault::SecretKey;
 use super::{Inner, OpenError, Store, cache, idempotency, lanes, log, vars};
 use crate::clock::Clock;
 use crate::model::page::CursorKey;
@@ -29,6 +30,8 @@ pub struct Target {
     pub environment: String,
     /// User name and password of a SurrealDB server.
     pub login: Option<(String, String)>,
+    /// What secrets are sealed with; every process of a database has the same. Without one, webhooks cannot be used.
+    pub secret_key: Option<SecretKey>,
 }
 
 #[derive(SurrealValue)]
@@ -42,6 +45,7 @@ impl Store {
         let store = Self::connect(target, clock).await?;
         store.migrate(resume).await?;
         store.read_cursor_key().await?;
+        store.check_secret_key().await?;
         Ok(store)
     }
 
@@ -64,6 +68,7 @@ impl Store {
             cache: Arc::new(cache::ReadCache::new(embedded)),
             cursor_key: OnceLock::new(),
             log: log::Log::default(),
+            secret_key: target.secret_key.clone(),
         })))
     }
 

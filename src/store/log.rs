@@ -6,6 +6,7 @@
 //! - the pump: one task per channel, which reads what was committed, here or by another process.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -55,11 +56,14 @@ impl Row {
 pub(super) struct Log {
     channels: Mutex<HashMap<OrganizationId, Weak<Channel>>>,
     commits: broadcast::Sender<OrganizationId>,
+    /// How many changes of webhooks this process has made.
+    webhook_changes: AtomicU64,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { channels: Mutex::default(), commits: broadcast::Sender::new(NEWS) }
+        let webhook_changes = AtomicU64::new(0);
+        Self { channels: Mutex::default(), commits: broadcast::Sender::new(NEWS), webhook_changes }
     }
 }
 
@@ -160,9 +164,14 @@ impl Tail {
             if !events.is_empty() {
                 return Ok(events);
             }
-            // The sender is in the channel that we hold.
-            let _changed = self.head.changed().await;
+            self.changed().await;
         }
+    }
+
+    /// Returns when there may be more than [`Tail::ready`] gave. Dropping the future loses nothing.
+    pub async fn changed(&mut self) {
+        // The sender is in the channel that we hold.
+        let _changed = self.head.changed().await;
     }
 
     /// The next events that are known by now.
@@ -189,9 +198,20 @@ impl Store {
     pub fn commits(&self) -> broadcast::Receiver<OrganizationId> {
         self.0.log.commits.subscribe()
     }
+
+    /// Rises with every change of a webhook that this process makes, before the change is answered.
+    pub fn webhook_changes(&self) -> u64 {
+        self.0.log.webhook_changes.load(Ordering::SeqCst)
+    }
 }
 
 impl Tenant {
+    /// A webhook or what is due at it was changed: whoever dispatches looks at it.
+    pub fn webhooks_changed(&self) {
+        self.store.0.log.webhook_changes.fetch_add(1, Ordering::SeqCst);
+        self.store.0.log.committed(self.organization);
+    }
+
     /// A reader of what comes after a point, or after now.
     pub async fn tail(&self, after: Option<Sequence>) -> Result<Tail> {
         let channel = match self.store.0.log.find(self.organization) {
@@ -235,6 +255,13 @@ impl Tenant {
             "org" => self.organization.to_string(), "after" => after.0, "limit" => i64::try_from(limit).unwrap_or(i64::MAX),
         };
         let rows: Vec<Row> = self.store.ask(READ, vars).await?;
+        rows.into_iter().map(Row::into_event).collect()
+    }
+
+    /// Of these places, the events that are still kept.
+    pub async fn events_at(&self, sequences: &[Sequence]) -> Result<Vec<Arc<Event>>> {
+        let records: Vec<RecordId> = sequences.iter().map(|sequence| self.record("event", sequence.0)).collect();
+        let rows: Vec<Row> = self.store.ask("SELECT * FROM $records", vars! { "records" => records }).await?;
         rows.into_iter().map(Row::into_event).collect()
     }
 

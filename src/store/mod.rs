@@ -15,6 +15,8 @@ pub mod backup;
 mod cache;
 pub mod connect;
 pub mod customers;
+pub mod deliveries;
+pub mod dispatch;
 pub mod doctor;
 mod documents;
 pub mod due;
@@ -33,6 +35,8 @@ pub mod rates;
 pub mod sweep;
 pub mod tokens;
 mod values;
+pub mod vault;
+pub mod webhooks;
 pub mod write;
 
 use std::sync::Arc;
@@ -67,6 +71,7 @@ struct Inner {
     cache: Arc<cache::ReadCache>,
     cursor_key: std::sync::OnceLock<CursorKey>,
     log: log::Log,
+    secret_key: Option<vault::SecretKey>,
 }
 
 impl Store {

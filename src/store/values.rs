@@ -6,10 +6,11 @@ use surrealdb::types::{Error, Kind, SurrealValue, Value};
 use crate::model::customer::CustomerStatus;
 use crate::model::decimal::Decimal;
 use crate::model::entitlement::EntitlementStatus;
-use crate::model::event::EventKind;
+use crate::model::event::{EventKind, Kinds};
 use crate::model::scope::Scopes;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
+use crate::model::webhook::WebhookStatus;
 
 fn unreadable(what: &str, text: &str) -> Error {
     Error::internal(format!("the database holds {text:?} where a {what} belongs"))
@@ -32,7 +33,7 @@ macro_rules! text_values {
     )*};
 }
 
-text_values!(Vendor, CustomerStatus, EntitlementStatus, EventKind);
+text_values!(Vendor, CustomerStatus, EntitlementStatus, EventKind, WebhookStatus);
 
 impl SurrealValue for Decimal {
     fn kind_of() -> Kind {
@@ -43,6 +44,19 @@ impl SurrealValue for Decimal {
     }
     fn from_value(value: Value) -> Result<Self, Error> {
         rust_decimal::Decimal::from_value(value).map(Self::from)
+    }
+}
+
+impl SurrealValue for Kinds {
+    fn kind_of() -> Kind {
+        String::kind_of()
+    }
+    fn into_value(self) -> Value {
+        self.join().into_value()
+    }
+    fn from_value(value: Value) -> Result<Self, Error> {
+        let text = String::from_value(value)?;
+        Self::split(&text).map_err(|word| unreadable("kind of event", word))
     }
 }
 

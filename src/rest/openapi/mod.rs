@@ -11,6 +11,7 @@ mod oauth;
 mod offers;
 mod parts;
 mod schemas;
+mod webhooks;
 
 use serde_json::{Map, Value, json};
 
@@ -149,6 +150,10 @@ fn failures(operation: Operation) -> Vec<u16> {
     if operation == Operation::EventsList {
         // A point that is no longer kept; one that is still ahead.
         statuses.extend([410, 422]);
+    }
+    if matches!(operation, Operation::WebhooksReplay | Operation::DeliveriesResend) {
+        // What is no longer kept.
+        statuses.push(410);
     }
     if operation == Operation::AnalyticsContracts {
         // A moment that is not UTC.

@@ -90,6 +90,12 @@ pub fn json_body(schema: &str, example: Value) -> Value {
     })
 }
 
+/// A body that may be absent.
+pub fn optional(mut body: Value) -> Value {
+    body["required"] = json!(false);
+    body
+}
+
 /// The answer `{code, data}`.
 pub fn wrapped(operation: Operation, data: Value, example: Value) -> Value {
     let code = operation.route().status;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::parts::{self, Schemas, json_body, object, record, reference};
-use super::{analytics, applications, customers, entitlements, events, metering, oauth, offers};
+use super::{analytics, applications, customers, entitlements, events, metering, oauth, offers, webhooks};
 use crate::model::offer::OfferStatus;
 use crate::model::operation::Operation;
 use crate::model::scope::Scope;
@@ -19,6 +19,7 @@ pub fn all() -> Map<String, Value> {
         offers::schemas(),
         metering::schemas(),
         events::schemas(),
+        webhooks::schemas(),
         analytics::schemas(),
     ];
     named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema)).collect()
@@ -61,7 +62,18 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         Operation::PrivateOffersCreate => json_body("NewPrivateOffer", offers::new_example()),
         Operation::PrivateOffersUpdate => json_body("PrivateOfferPatch", offers::patch_example()),
         Operation::MeteringSubmit => json_body("NewMeteringSubmission", metering::new_example()),
-        Operation::ApplicationsList
+        Operation::WebhooksCreate => json_body("NewWebhook", webhooks::new_example()),
+        Operation::WebhooksUpdate => json_body("WebhookPatch", webhooks::patch_example()),
+        Operation::WebhooksRotateSecret => parts::optional(json_body("SecretRotation", json!({}))),
+        Operation::WebhooksTest => json_body("WebhookTest", webhooks::test_example()),
+        Operation::WebhooksReplay => json_body("ReplayRequest", webhooks::replay_request_example()),
+        Operation::WebhooksList
+        | Operation::WebhooksGet
+        | Operation::WebhooksDelete
+        | Operation::DeliveriesList
+        | Operation::DeliveriesGet
+        | Operation::DeliveriesResend
+        | Operation::ApplicationsList
         | Operation::ApplicationsGet
         | Operation::ApplicationsRegenerateSecret
         | Operation::ApplicationsDelete
@@ -129,6 +141,16 @@ pub fn success(operation: Operation) -> Value {
         Operation::MeteringExport => parts::csv(metering::CSV),
         Operation::EventsList => list("Event", events::example()),
         Operation::EventsGet => one("Event", events::example()),
+        Operation::WebhooksList => list("Webhook", webhooks::example()),
+        Operation::WebhooksGet | Operation::WebhooksUpdate => one("Webhook", webhooks::example()),
+        Operation::WebhooksCreate | Operation::WebhooksRotateSecret => {
+            one("WebhookWithSecret", webhooks::example_with_secret())
+        }
+        Operation::WebhooksDelete => deleted("whk", webhooks::example()),
+        Operation::WebhooksTest => one("WebhookTestResult", webhooks::test_result_example()),
+        Operation::WebhooksReplay => one("Replay", webhooks::replay_example()),
+        Operation::DeliveriesList => list("Delivery", webhooks::delivery_example()),
+        Operation::DeliveriesGet | Operation::DeliveriesResend => one("Delivery", webhooks::delivery_example()),
         Operation::AnalyticsContracts => one("ContractStatistics", analytics::example()),
         Operation::AnalyticsRevenue => analytics::revenue(),
         Operation::EntitlementsSuspend

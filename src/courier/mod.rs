@@ -1,0 +1,239 @@
+//! Carrying a signed body to an address outside: one attempt, from the check of its target to the class of its outcome.
+//!
+//! - [`target`]: which URLs may be named, which addresses may be connected to.
+//! - [`sign`]: the Standard Webhooks signature.
+//! - [`Courier`]: the attempt itself, within its time and its memory.
+
+pub mod sign;
+pub mod target;
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use ipnet::IpNet;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::Url;
+
+use crate::clock::Clock;
+use crate::model::time::Timestamp;
+use crate::model::webhook::{AttemptError, SigningSecret};
+use target::Allowed;
+
+/// How much of an answer is read, and how much of that is kept, in bytes.
+const READ: usize = 64 * 1024;
+const KEPT: usize = 16 * 1024;
+/// Connections kept open to one receiver.
+const IDLE_CONNECTIONS: usize = 32;
+/// Hosts whose checked addresses are remembered for the connector.
+const HOSTS: usize = 10_000;
+
+/// How attempts are made.
+#[derive(Clone, Debug)]
+pub struct CourierSettings {
+    /// Subnets that may be connected to although they are not public.
+    pub allowed: Vec<IpNet>,
+    /// Certificates, in PEM, that are trusted besides the public ones.
+    pub extra_ca: Option<Vec<u8>>,
+    /// For a whole attempt: name, connection, request, answer.
+    pub timeout: Duration,
+}
+
+impl Default for CourierSettings {
+    fn default() -> Self {
+        Self { allowed: Vec::new(), extra_ca: None, timeout: Duration::from_secs(5) }
+    }
+}
+
+/// What is carried: the same bytes and the same id at every attempt.
+#[derive(Clone)]
+pub struct Parcel {
+    pub url: String,
+    /// `webhook-id`: the event's id.
+    pub id: String,
+    pub body: Bytes,
+    /// One signature for each, the current one first.
+    pub secrets: Vec<SigningSecret>,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub started_at: Timestamp,
+    pub duration: Duration,
+    /// The receiver's status, if it answered.
+    pub status: Option<u16>,
+    /// Why it counts as failed.
+    pub error: Option<AttemptError>,
+    /// What the receiver asked to wait.
+    pub retry_after: Option<Duration>,
+    /// The beginning of a refusal's body.
+    pub answer: Option<String>,
+}
+
+/// Makes attempts. Connections are kept and used again; each goes to an address that was checked.
+#[derive(Clone)]
+pub struct Courier {
+    http: reqwest::Client,
+    checked: Arc<Checked>,
+    allowed: Arc<Allowed>,
+    timeout: Duration,
+    clock: Clock,
+}
+
+/// The addresses of each host, as they were last checked: all that the connector is ever given.
+#[derive(Default)]
+struct Checked(RwLock<HashMap<String, Vec<SocketAddr>>>);
+
+impl Checked {
+    fn put(&self, host: &str, addresses: Vec<SocketAddr>) {
+        let known = |hosts: &HashMap<String, Vec<SocketAddr>>| hosts.get(host) == Some(&addresses);
+        if known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let mut hosts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() >= HOSTS {
+            hosts.clear();
+        }
+        hosts.insert(host.to_owned(), addresses);
+    }
+}
+
+struct Pinned(Arc<Checked>);
+
+impl Resolve for Pinned {
+    fn resolve(&self, name: Name) -> Resolving {
+        let hosts = self.0.0.read().unwrap_or_else(PoisonError::into_inner);
+        let addresses = hosts.get(name.as_str()).cloned().unwrap_or_default();
+        Box::pin(async move { Ok(Box::new(addresses.into_iter()) as Addrs) })
+    }
+}
+
+impl Courier {
+    /// Fails when the extra certificates are not PEM.
+    pub fn new(settings: CourierSettings, clock: Clock) -> Result<Self, String> {
+        let checked = Arc::new(Checked::default());
+        let mut client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .https_only(true)
+            .user_agent(concat!("mercato/", env!("CARGO_PKG_VERSION")))
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .dns_resolver(Arc::new(Pinned(Arc::clone(&checked))));
+        if let Some(pem) = &settings.extra_ca {
+            let certificates = reqwest::Certificate::from_pem_bundle(pem)
+                .map_err(|error| format!("the extra certificates cannot be read: {error}"))?;
+            client = client.tls_certs_merge(certificates);
+        }
+        let http = client.build().map_err(|error| format!("the client for webhooks cannot be made: {error}"))?;
+        let allowed = Arc::new(Allowed(settings.allowed));
+        Ok(Self { http, checked, allowed, timeout: settings.timeout, clock })
+    }
+
+    /// What may be connected to although it is not public.
+    pub fn allowed(&self) -> &Allowed {
+        &self.allowed
+    }
+
+    /// One attempt. Ends within its time, whatever the receiver does.
+    pub async fn attempt(&self, parcel: &Parcel) -> Outcome {
+        let started_at = self.clock.now();
+        let started = tokio::time::Instant::now();
+        let carried = tokio::time::timeout(self.timeout, self.carry(parcel, started_at)).await;
+        let answered = carried.unwrap_or(Err(AttemptError::Timeout));
+        let mut outcome = Outcome {
+            started_at,
+            duration: started.elapsed(),
+            status: None,
+            error: None,
+            retry_after: None,
+            answer: None,
+        };
+        match answered {
+            Err(error) => outcome.error = Some(error),
+            Ok(answer) => {
+                outcome.status = Some(answer.status.as_u16());
+                if !answer.status.is_success() {
+                    outcome.error = Some(AttemptError::Http);
+                    outcome.retry_after = answer.retry_after;
+                    outcome.answer = Some(answer.text);
+                }
+            }
+        }
+        outcome
+    }
+
+    async fn carry(&self, parcel: &Parcel, now: Timestamp) -> Result<Answer, AttemptError> {
+        let url = Url::parse(&parcel.url).map_err(|_| AttemptError::Blocked)?;
+        let addresses = self.allowed.resolve(&url).await?;
+        if let Some(host) = url.domain() {
+            self.checked.put(host, addresses);
+        }
+        let request = self.http.post(url).headers(headers(parcel, now)).body(parcel.body.clone());
+        let mut response = request.send().await.map_err(|error| classify(&error))?;
+        let (status, retry_after) = (response.status(), retry_after(response.headers(), now));
+        let mut read = 0;
+        let mut kept = Vec::new();
+        while read < READ {
+            // What a receiver says after its status may break off; the status counts.
+            let Ok(Some(chunk)) = response.chunk().await else { break };
+            read += chunk.len();
+            kept.extend_from_slice(&chunk[..chunk.len().min(KEPT - kept.len())]);
+        }
+        Ok(Answer { status, retry_after, text: String::from_utf8_lossy(&kept).into_owned() })
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    text: String,
+}
+
+fn headers(parcel: &Parcel, now: Timestamp) -> HeaderMap {
+    let timestamp = now.as_seconds();
+    let signature = sign::signatures(&parcel.secrets, &parcel.id, timestamp, &parcel.body);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in [
+        ("webhook-id", parcel.id.clone()),
+        ("webhook-timestamp", timestamp.to_string()),
+        ("webhook-signature", signature),
+    ] {
+        let value = HeaderValue::from_str(&value).expect("ids, numbers and base64 are plain ASCII");
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    headers
+}
+
+/// Seconds, or a moment (RFC 9110 §10.2.3).
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let moment = chrono::DateTime::parse_from_rfc2822(text).ok()?;
+    (moment.to_utc() - now.as_datetime()).to_std().ok()
+}
+
+/// Coarse on purpose: what stands behind an address is not for the caller to explore.
+fn classify(error: &reqwest::Error) -> AttemptError {
+    if error.is_timeout() {
+        return AttemptError::Timeout;
+    }
+    // The TLS library's refusals come as data that cannot be understood.
+    let mut cause: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(inner) = cause {
+        let io = inner.downcast_ref::<std::io::Error>();
+        if error.is_connect() && io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) {
+            return AttemptError::Tls;
+        }
+        cause = inner.source();
+    }
+    AttemptError::Connect
+}

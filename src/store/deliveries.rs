@@ -1,0 +1,169 @@
+//! Deliveries as callers read them: newest first, by status or kind, with their attempts; and the order to send one again.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use surrealdb::types::{RecordId, SurrealValue, Value};
+
+use super::dispatch::place;
+use super::documents::parse;
+use super::pages::rows_of;
+use super::webhooks::DISPATCH;
+use super::write::{Block, Plan};
+use super::{Tenant, vars};
+use crate::error::{Error, Result};
+use crate::model::delivery::{Delivery, DeliveryFilter, DeliveryStatus};
+use crate::model::event::Sequence;
+use crate::model::id::{DeliveryId, WebhookId};
+use crate::model::page::{Page, Window};
+
+/// How long a page may take before the caller is told to narrow its filter.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(SurrealValue)]
+struct Row {
+    place: i64,
+    body: Option<String>,
+}
+
+/// Where a delivery stands in the list of its webhook. A cursor names the webhook, so that it fits no other.
+fn position(webhook: WebhookId, place: i64) -> String {
+    format!("{}/{place}", webhook.key())
+}
+
+fn position_in(webhook: WebhookId, position: &str) -> Option<i64> {
+    let (key, place) = position.split_once('/')?;
+    place.parse().ok().filter(|_| key == webhook.key())
+}
+
+impl Tenant {
+    /// A page of a webhook's deliveries, the newest event first. The few that are not delivered have an index by status.
+    pub async fn list_deliveries(
+        &self,
+        webhook: WebhookId,
+        filter: DeliveryFilter,
+        window: Window,
+    ) -> Result<Page<Delivery>> {
+        const ALL: &str = "SELECT record::id(id)[2] AS place, body FROM
+            type::record('delivery', [$org, $key, $after]>..[$org, $key, ..])
+            WHERE ($status = NONE OR status = $status) AND ($kind = NONE OR kind = $kind) LIMIT $rows TIMEOUT 5s";
+        const MARKED: &str = "SELECT record::id(id)[3] AS place,
+            type::record('delivery', [$org, $key, record::id(id)[3]]).body AS body FROM
+            type::record('undelivered', [$org, $key, $status, $after]>..[$org, $key, $status, ..])
+            WHERE $kind = NONE OR type::record('delivery', [$org, $key, record::id(id)[3]]).kind = $kind
+            LIMIT $rows TIMEOUT 5s";
+        const { assert!(TIMEOUT.as_secs() == 5, "the texts above say so") }
+        let after = match &window.after {
+            None => -1,
+            Some(position) => position_in(webhook, position)
+                .ok_or_else(|| Error::malformed("cursor", "is not a cursor of this list"))?,
+        };
+        let vars = vars! {
+            "org" => self.organization.to_string(), "key" => webhook.key(), "after" => after,
+            "status" => filter.status.map_or(Value::None, |status| status.as_str().into_value()),
+            "kind" => filter.kind.map_or(Value::None, SurrealValue::into_value),
+            "rows" => rows_of(window.limit),
+        };
+        let marked = filter.status.is_some_and(|status| status != DeliveryStatus::Delivered);
+        let rows: Vec<Row> = self.store.ask(if marked { MARKED } else { ALL }, vars).await?;
+        let placed = rows.into_iter().map(|row| Ok((position(webhook, row.place), read(row.body)?)));
+        Ok(Page::from_rows(placed.collect::<Result<_>>()?, window.limit))
+    }
+
+    /// The newest deliveries of each of these webhooks, in one query.
+    pub async fn deliveries_of_each(
+        &self,
+        webhooks: &[WebhookId],
+        limit: usize,
+    ) -> Result<HashMap<WebhookId, Page<Delivery>>> {
+        const EACH: &str = "RETURN array::flatten($keys.map(|$key|
+            (SELECT VALUE body FROM type::record('delivery', [$org, $key]..[$org, $key, ..]) LIMIT $rows)))";
+        let vars = vars! {
+            "org" => self.organization.to_string(), "rows" => rows_of(limit),
+            "keys" => webhooks.iter().map(|id| id.key()).collect::<Vec<_>>(),
+        };
+        let mut found: HashMap<WebhookId, Vec<(String, Delivery)>> = HashMap::new();
+        for body in self.store.ask::<Vec<String>>(EACH, vars).await? {
+            let delivery: Delivery = parse(&body)?;
+            found
+                .entry(delivery.webhook_id)
+                .or_default()
+                .push((position(delivery.webhook_id, place(delivery.sequence)), delivery));
+        }
+        let page = |id: &WebhookId| (*id, Page::from_rows(found.remove(id).unwrap_or_default(), limit));
+        Ok(webhooks.iter().map(page).collect())
+    }
+
+    /// The delivery of an id, which tells its event and, among the organization's, its webhook.
+    pub async fn get_delivery(&self, id: DeliveryId) -> Result<Delivery> {
+        const KEYS: &str = "SELECT VALUE record::id(id)[1] FROM type::record('webhook', [$org]..[$org, ..])";
+        let keys: Vec<String> = self.store.ask(KEYS, vars! { "org" => self.organization.to_string() }).await?;
+        let webhooks = keys.iter().filter_map(|key| WebhookId::from_key(key));
+        for webhook in webhooks.filter(|webhook| id.is_to(*webhook)) {
+            let found = self.find_delivery(webhook, Sequence(id.sequence())).await?;
+            if let Some(delivery) = found.filter(|delivery| delivery.id == id) {
+                return Ok(delivery);
+            }
+        }
+        Err(Error::NOT_FOUND)
+    }
+
+    pub async fn find_delivery(&self, webhook: WebhookId, sequence: Sequence) -> Result<Option<Delivery>> {
+        let vars = vars! { "record" => self.delivery_record(webhook, sequence) };
+        let body: Option<String> = self.store.ask("SELECT VALUE body FROM ONLY $record", vars).await?;
+        body.as_deref().map(parse).transpose()
+    }
+
+    /// Of these events, the deliveries to a webhook that exist.
+    pub async fn find_deliveries(&self, webhook: WebhookId, sequences: &[Sequence]) -> Result<Vec<Delivery>> {
+        let records: Vec<RecordId> =
+            sequences.iter().map(|sequence| self.delivery_record(webhook, *sequence)).collect();
+        let found: Vec<String> =
+            self.store.ask("SELECT VALUE body FROM $records", vars! { "records" => records }).await?;
+        found.iter().map(|body| parse(body)).collect()
+    }
+
+    fn delivery_record(&self, webhook: WebhookId, sequence: Sequence) -> RecordId {
+        let parts = vec![
+            self.organization.to_string().into_value(),
+            webhook.key().into_value(),
+            place(sequence.0).into_value(),
+        ];
+        RecordId::new("delivery", surrealdb::types::Array::from(parts))
+    }
+
+    /// A delivery begins anew, at once: `next` is `was` after its restart.
+    pub fn plan_resend(&self, was: &Delivery, next: Delivery, actor: &str) -> Result<Plan<Delivery>> {
+        const RESEND: &str = "
+            IF $delivery.body != $was { THROW 'moved' };
+            DELETE $gone;
+            UPDATE ONLY $delivery SET status = $status, body = $body RETURN NONE;
+            FOR $mark IN $marks { UPSERT ONLY $mark RETURN NONE };
+            UPDATE ONLY $dispatch SET wake_at = $now RETURN NONE;";
+        let row = |table: &'static str, rest: [Value; 2]| {
+            let mut parts = vec![self.organization.to_string().into_value(), next.webhook_id.key().into_value()];
+            parts.extend(rest);
+            RecordId::new(table, surrealdb::types::Array::from(parts))
+        };
+        let mark =
+            |of: &Delivery| row("undelivered", [of.status.as_str().into_value(), place(of.sequence).into_value()]);
+        let retry = |of: &Delivery| {
+            let due = of.next_attempt_at?;
+            Some(row("retry", [due.as_millis().into_value(), of.sequence.into_value()]))
+        };
+        let vars = vars! {
+            "delivery" => self.delivery_record(next.webhook_id, Sequence(next.sequence)),
+            "dispatch" => self.record(DISPATCH, next.webhook_id.key()),
+            "was" => super::documents::body(was)?, "body" => super::documents::body(&next)?,
+            "status" => next.status.as_str(), "now" => self.clock().now(),
+            "gone" => std::iter::once(mark(was)).chain(retry(was)).collect::<Vec<_>>(),
+            "marks" => std::iter::once(mark(&next)).chain(retry(&next)).collect::<Vec<_>>(),
+        };
+        let block = self.audited(Block::default().then(RESEND, vars), actor, "delivery.resent", next.id.to_string());
+        Ok(Plan::quiet(next, block))
+    }
+}
+
+fn read(body: Option<String>) -> Result<Delivery> {
+    parse(&body.ok_or_else(|| Error::internal("a mark has no delivery"))?)
+}

@@ -1,0 +1,446 @@
+//! One webhook at work. A lane holds the lease, begins attempts while there is room, and writes down what became of them
+//! while others are under way. It ends when nothing is left to do, or when it has lost the lease.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::TimeDelta;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::Shared;
+use super::book::{Book, Job, Source};
+use crate::courier::{Outcome, Parcel};
+use crate::error::{Error, Result};
+use crate::model::delivery::{Delivery, DeliveryStatus};
+use crate::model::event::{Event, EventFilter, Sequence};
+use crate::model::id::WebhookId;
+use crate::model::time::Timestamp;
+use crate::model::webhook::{SigningSecret, WebhookStatus};
+use crate::store::Tenant;
+use crate::store::dispatch::{Recorded, Recording, Retry, Written};
+use crate::store::log::Tail;
+use crate::store::webhooks::StoredWebhook;
+
+/// How long a lease lasts. Every recording renews it, and one is made at least each [`PATIENCE`] while there is work.
+const LEASE: TimeDelta = TimeDelta::seconds(30);
+/// Results that are written down at once, and how long the first of them waits for others.
+const BATCH: usize = 64;
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Deliveries under way or not yet written down.
+const IN_HAND: usize = 512;
+/// Retries and replayed events that are read at once.
+const PORTION: usize = 100;
+/// How often the webhook is read again where other processes may change it.
+const REFRESH: Duration = Duration::from_millis(500);
+
+/// An attempt that has ended.
+struct Landed {
+    job: Job,
+    outcome: Outcome,
+    era: u64,
+}
+
+/// A recording that is being written.
+struct Writing {
+    recording: Arc<Recording>,
+    task: JoinHandle<Result<Written>>,
+}
+
+pub(super) struct Lane {
+    shared: Arc<Shared>,
+    tenant: Tenant,
+    stored: StoredWebhook,
+    secrets: Vec<SigningSecret>,
+    /// The changes of webhooks that were seen, and when.
+    fresh_at: (u64, Instant),
+    slots: Arc<Semaphore>,
+    nudge: Arc<Notify>,
+    tail: Tail,
+    book: Book,
+    retries: VecDeque<Retry>,
+    /// When to look for retries next; the past to look at once.
+    look_at: Option<Timestamp>,
+    flying: JoinSet<Landed>,
+    writing: Option<Writing>,
+    /// When the first result that waits to be written down came.
+    first_landed: Option<Instant>,
+    done: usize,
+}
+
+impl Lane {
+    /// Takes the lease; none when somebody else has it, or the webhook is gone.
+    pub async fn enter(shared: Arc<Shared>, tenant: Tenant, id: WebhookId, nudge: Arc<Notify>) -> Result<Option<Self>> {
+        let changes = shared.store.webhook_changes();
+        let until = tenant.clock().now().plus(LEASE);
+        let Some(leased) = tenant.lease_webhook(id, &shared.holder, until).await? else { return Ok(None) };
+        let book = Book::of(&leased, shared.settings.clone(), tenant.clock().clone());
+        Ok(Some(Self {
+            secrets: tenant.signing_secrets(&leased.stored)?,
+            fresh_at: (changes, Instant::now()),
+            slots: shared.slots.of(tenant.organization()),
+            nudge,
+            tail: tenant.tail(Some(leased.cursor)).await?,
+            stored: leased.stored,
+            book,
+            retries: VecDeque::new(),
+            look_at: Some(tenant.clock().now()),
+            flying: JoinSet::new(),
+            writing: None,
+            first_landed: None,
+            done: 0,
+            shared,
+            tenant,
+        }))
+    }
+
+    /// Works until nothing is left. Answers how many deliveries were settled.
+    pub async fn run(mut self) -> Result<usize> {
+        loop {
+            self.fill().await?;
+            self.write_when_due()?;
+            if !self.is_idle() {
+                if !self.wait().await? {
+                    return Ok(self.done);
+                }
+            } else if !self.linger().await {
+                match self.write_now(true).await? {
+                    Written::Changed => self.refresh().await?,
+                    Written::Done | Written::Lost => return Ok(self.done),
+                }
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flying.is_empty() && self.writing.is_none() && self.book.landed.is_empty()
+    }
+
+    fn is_disabled(&self) -> bool {
+        self.book.giving_up.is_some() || self.stored.webhook.status == WebhookStatus::Disabled
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.shared.stop.borrow()
+    }
+
+    /// Begins what there is room for.
+    async fn fill(&mut self) -> Result<()> {
+        self.refresh_when_due().await?;
+        while self.has_room() {
+            let Some(job) = self.next_job().await? else { return Ok(()) };
+            self.book.begin(&job);
+            if self.is_disabled() {
+                self.book.settle_as(job, DeliveryStatus::Held);
+                self.first_landed.get_or_insert_with(Instant::now);
+            } else {
+                self.begin(job);
+            }
+        }
+        Ok(())
+    }
+
+    fn has_room(&mut self) -> bool {
+        let under_way = self.flying.len();
+        let waiting =
+            self.book.landed.len() + self.writing.as_ref().map_or(0, |writing| writing.recording.deliveries.len());
+        let able = self.is_disabled() || (under_way < self.book.room() && !self.book.is_paused());
+        able && under_way + waiting < IN_HAND && !self.is_stopping()
+    }
+
+    /// What is due again comes first, then what is replayed, then what is new.
+    async fn next_job(&mut self) -> Result<Option<Job>> {
+        if let Some(job) = self.next_retry().await? {
+            return Ok(Some(job));
+        }
+        if let Some(job) = self.next_replayed().await? {
+            return Ok(Some(job));
+        }
+        self.next_new().await
+    }
+
+    async fn next_retry(&mut self) -> Result<Option<Job>> {
+        loop {
+            while let Some(retry) = self.retries.pop_front() {
+                let sequence = Sequence(retry.delivery.sequence);
+                if self.book.is_in_hand(sequence) {
+                    continue;
+                }
+                let event = self.tenant.events_at(&[sequence]).await?.pop();
+                let known = Some(DeliveryStatus::Pending);
+                match event {
+                    Some(event) => {
+                        let source = Source::Retry(retry.due);
+                        return Ok(Some(Job { event, delivery: retry.delivery, known, source }));
+                    }
+                    None => self.give_up_expired(retry),
+                }
+            }
+            let now = self.tenant.clock().now();
+            // One that is back, gone or probed is not asked whether it is time.
+            let eager = self.book.recovered || self.is_disabled() || self.book.is_probing();
+            if self.look_at.is_none_or(|at| at > now && !eager) {
+                return Ok(None);
+            }
+            let until = if eager { now.plus(TimeDelta::days(365)) } else { now };
+            let found = self.tenant.due_retries(self.stored.webhook.id, until, PORTION).await?;
+            let full = found.len() == PORTION;
+            self.retries = found.into_iter().filter(|retry| !self.is_in_hand(retry)).collect();
+            self.look_at = full.then_some(now);
+            if self.retries.is_empty() {
+                self.book.recovered &= full;
+                return Ok(None);
+            }
+        }
+    }
+
+    fn is_in_hand(&self, retry: &Retry) -> bool {
+        self.book.is_in_hand(Sequence(retry.delivery.sequence))
+    }
+
+    /// Its event is past its retention.
+    fn give_up_expired(&mut self, retry: Retry) {
+        let Retry { due, mut delivery } = retry;
+        tracing::warn!(delivery = %delivery.id, "an event was forgotten before it could be delivered");
+        delivery.end(DeliveryStatus::Failed);
+        self.book.landed.push(Recorded { delivery, known: Some(DeliveryStatus::Pending), retried: Some(due) });
+        self.first_landed.get_or_insert_with(Instant::now);
+    }
+
+    async fn next_replayed(&mut self) -> Result<Option<Job>> {
+        let id = self.stored.webhook.id;
+        let filter = EventFilter { kinds: self.stored.webhook.events, vendor: None };
+        loop {
+            let Some((state, stretch)) = &mut self.book.replay else { return Ok(None) };
+            let after = stretch.waiting.back().map_or_else(|| stretch.passed(), |event| event.sequence);
+            if stretch.waiting.is_empty() {
+                let events = self.tenant.events_between((after, state.until), &filter, PORTION).await?;
+                if events.is_empty() {
+                    stretch.pass(state.until);
+                    return Ok(None);
+                }
+                stretch.waiting.extend(events);
+            }
+            let Some(event) = stretch.waiting.pop_front() else { return Ok(None) };
+            let (only_undelivered, sequence) = (state.only_undelivered, event.sequence);
+            let known = self.tenant.find_delivery(id, sequence).await?;
+            let status = known.as_ref().map(|delivery| delivery.status);
+            let wanted = !(only_undelivered && status == Some(DeliveryStatus::Delivered));
+            if wanted && !self.book.is_in_hand(sequence) && sequence <= self.book.head.settled() {
+                let mut job = self.new_job(event, Source::Replay)?;
+                job.known = status;
+                if let Some(delivery) = known {
+                    job.delivery = Delivery { series: 0, ..delivery };
+                }
+                return Ok(Some(job));
+            }
+            if let Some((_, stretch)) = &mut self.book.replay {
+                stretch.pass(sequence);
+            }
+        }
+    }
+
+    async fn next_new(&mut self) -> Result<Option<Job>> {
+        loop {
+            if self.book.head.waiting.is_empty() {
+                match self.tail.ready().await {
+                    Ok(events) => self.book.head.waiting.extend(events),
+                    Err(Error::EventsExpired { oldest }) => self.skip_to(Sequence(oldest - 1)).await?,
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(event) = self.book.head.waiting.pop_front() else { return Ok(None) };
+            let settled = self.book.settled.remove(&event.sequence.0);
+            if self.stored.webhook.events.has(event.kind) && !settled {
+                return self.new_job(event, Source::Head).map(Some);
+            }
+            self.book.head.pass(event.sequence);
+        }
+    }
+
+    /// The log does not reach back to the cursor any more.
+    async fn skip_to(&mut self, after: Sequence) -> Result<()> {
+        let webhook = self.stored.webhook.id;
+        tracing::warn!(%webhook, up_to = after.0, "events were forgotten before they could be delivered");
+        self.book.head.pass(after);
+        self.tail = self.tenant.tail(Some(after)).await?;
+        Ok(())
+    }
+
+    fn new_job(&self, event: Arc<Event>, source: Source) -> Result<Job> {
+        let (organization, webhook) = (self.tenant.organization(), self.stored.webhook.id);
+        let delivery = Delivery::new(organization, webhook, &event, self.tenant.clock().now())?;
+        Ok(Job { event, delivery, known: None, source })
+    }
+
+    /// Sends a job on its way. It waits for its slots there, behind those that came before it.
+    fn begin(&mut self, job: Job) {
+        let parcel = Parcel {
+            url: self.stored.webhook.url.clone(),
+            id: job.delivery.event_id.to_string(),
+            body: body(&job.event),
+            secrets: self.secrets.clone(),
+        };
+        let (shared, slots, era) = (Arc::clone(&self.shared), Arc::clone(&self.slots), self.book.era());
+        self.flying.spawn(async move {
+            let _ours = slots.acquire_owned().await;
+            let _all = Arc::clone(&shared.slots.all).acquire_owned().await;
+            let outcome = shared.courier.attempt(&parcel).await;
+            Landed { job, outcome, era }
+        });
+    }
+
+    /// Waits for the next thing to happen; false when the lease is lost.
+    async fn wait(&mut self) -> Result<bool> {
+        let due = self.first_landed.filter(|_| self.writing.is_none()).map(|first| first + PATIENCE);
+        let room = self.has_room();
+        tokio::select! {
+            Some(landed) = self.flying.join_next(), if !self.flying.is_empty() => {
+                self.land(landed.map_err(Error::internal)?);
+                while let Some(landed) = self.flying.try_join_next() {
+                    self.land(landed.map_err(Error::internal)?);
+                }
+            }
+            written = finished(&mut self.writing), if self.writing.is_some() => return self.written(written?).await,
+            () = self.tail.changed(), if room => {}
+            () = self.nudge.notified() => {}
+            () = until(due), if due.is_some() => {}
+        }
+        Ok(true)
+    }
+
+    fn land(&mut self, Landed { job, outcome, era }: Landed) {
+        let (webhook, micros) =
+            (self.stored.webhook.id, u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX));
+        let (event, status) = (job.delivery.event_id, outcome.status);
+        match outcome.error {
+            None => tracing::debug!(%webhook, %event, status, micros, "delivered"),
+            Some(error) => tracing::info!(%webhook, %event, status, micros, %error, "not delivered"),
+        }
+        self.book.land(job, &outcome, era);
+        self.first_landed.get_or_insert_with(Instant::now);
+    }
+
+    /// Begins to write down what has landed, when it is enough or has waited long enough.
+    fn write_when_due(&mut self) -> Result<()> {
+        let Some(first) = self.first_landed.filter(|_| self.writing.is_none()) else { return Ok(()) };
+        let alone = self.flying.is_empty();
+        if alone || self.book.landed.len() >= BATCH || first.elapsed() >= PATIENCE {
+            let recording = Arc::new(self.recording(false));
+            self.writing = Some(self.write(recording));
+        }
+        Ok(())
+    }
+
+    fn recording(&mut self, released: bool) -> Recording {
+        self.first_landed = None;
+        let deliveries = std::mem::take(&mut self.book.landed);
+        let progress = self.book.progress();
+        if progress.replay.is_none() {
+            self.book.replay = None;
+        }
+        Recording { deliveries, progress, disabled: self.book.giving_up, released }
+    }
+
+    fn write(&self, recording: Arc<Recording>) -> Writing {
+        let (tenant, stored, holder) = (self.tenant.clone(), self.stored.clone(), self.shared.holder.clone());
+        let until = tenant.clock().now().plus(LEASE);
+        let written = Arc::clone(&recording);
+        let task = tokio::spawn(async move { tenant.record_dispatch(&stored, (&holder, until), &written).await });
+        Writing { recording, task }
+    }
+
+    async fn write_now(&mut self, released: bool) -> Result<Written> {
+        let recording = Arc::new(self.recording(released));
+        let writing = self.write(recording);
+        writing.task.await.map_err(Error::internal)?
+    }
+
+    /// What became of a recording; false when the lease is lost. One that met a change is written again after it was read.
+    async fn written(&mut self, (recording, written): (Arc<Recording>, Written)) -> Result<bool> {
+        match written {
+            Written::Lost => return Ok(false),
+            Written::Changed => {
+                self.refresh().await?;
+                self.writing = Some(self.write(recording));
+            }
+            Written::Done => {
+                self.done += recording.deliveries.len();
+                self.book.written(&recording.deliveries);
+                let next = recording.deliveries.iter().filter_map(|recorded| recorded.delivery.next_attempt_at).min();
+                self.look_at = [self.look_at, next].into_iter().flatten().min();
+                if recording.disabled.is_some() {
+                    self.refresh().await?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    async fn refresh_when_due(&mut self) -> Result<()> {
+        let (changes, at) = self.fresh_at;
+        let others = !self.shared.store.is_embedded() && at.elapsed() >= REFRESH;
+        if others || self.shared.store.webhook_changes() != changes { self.refresh().await } else { Ok(()) }
+    }
+
+    /// Reads the webhook again: somebody may have changed it, or what is due at it.
+    async fn refresh(&mut self) -> Result<()> {
+        self.fresh_at = (self.shared.store.webhook_changes(), Instant::now());
+        self.look_at = Some(self.tenant.clock().now());
+        let Some((stored, failures, replay)) = self.tenant.look_at_dispatch(self.stored.webhook.id).await? else {
+            // It is gone; the next recording says so.
+            return Ok(());
+        };
+        self.secrets = self.tenant.signing_secrets(&stored)?;
+        if stored.webhook.status != self.stored.webhook.status {
+            self.book.changed(failures);
+        }
+        if self.book.replay.is_none() {
+            self.book.begin_replay(replay);
+        }
+        self.stored = stored;
+        Ok(())
+    }
+
+    /// Waits a little for more to do; false when nothing came.
+    async fn linger(&mut self) -> bool {
+        if self.is_stopping() || self.shared.settings.linger.is_zero() || self.book.is_paused() {
+            return false;
+        }
+        let enough = Instant::now() + self.shared.settings.linger;
+        tokio::select! {
+            () = self.tail.changed() => true,
+            () = self.nudge.notified() => true,
+            () = sleep_until(enough) => false,
+        }
+    }
+}
+
+/// The event's stored bytes, without a copy.
+fn body(event: &Event) -> Bytes {
+    struct Envelope(Arc<str>);
+    impl AsRef<[u8]> for Envelope {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_bytes()
+        }
+    }
+    Bytes::from_owner(Envelope(Arc::clone(&event.envelope)))
+}
+
+async fn until(due: Option<Instant>) {
+    if let Some(due) = due {
+        sleep_until(due).await;
+    }
+}
+
+/// Waits for the recording that is being written. Dropping the future loses nothing.
+async fn finished(writing: &mut Option<Writing>) -> Result<(Arc<Recording>, Written)> {
+    let Some(Writing { recording, task }) = writing else { return std::future::pending().await };
+    let written = task.await.map_err(Error::internal)??;
+    let recording = Arc::clone(recording);
+    *writing = None;
+    Ok((recording, written))
+}
