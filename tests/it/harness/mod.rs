@@ -9,14 +9,16 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking, and says why")]
 
 mod facade;
+pub mod receiver;
 mod reply;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mercato::app::{App, Workers};
 use mercato::call::{Call, Caller};
 use mercato::clock::Clock;
-use mercato::config::ListenOptions;
+use mercato::config::{ListenOptions, WebhookOptions};
 use mercato::model::application::{ApplicationInput, ApplicationWithSecret, RateLimits};
 use mercato::model::entitlement::{Entitlement, NewEntitlement};
 use mercato::model::id::OrganizationId;
@@ -25,6 +27,7 @@ use mercato::model::scope::Scope;
 use mercato::resolvers::{applications, clockwork, entitlements};
 use mercato::store::connect::Target;
 use mercato::store::migrate::Resume;
+use mercato::store::vault::SecretKey;
 use mercato::store::{Store, Tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -55,12 +58,23 @@ pub fn listen_options() -> ListenOptions {
         body_timeout: 15,
         write_timeout: 15,
         event_retention_days: 30,
+        webhooks: WebhookOptions {
+            webhook_allow_subnet: vec!["127.0.0.0/8".parse().expect("a subnet")],
+            webhook_extra_ca: None,
+            webhook_timeout: Duration::from_secs(5),
+            webhook_retries: [5, 60, 300, 1800, 3600, 10_800, 21_600, 43_200, 86_400].map(Duration::from_secs).to_vec(),
+            webhook_failures: 10,
+            webhook_concurrency: 16,
+            webhook_organization_concurrency: 64,
+            webhook_total_concurrency: 1024,
+        },
         log: mercato::config::LogForm::Text,
     }
 }
 
 pub fn target(url: &str) -> Target {
-    Target { url: url.to_owned(), environment: "production".to_owned(), login: None }
+    let secret_key = Some(SecretKey([7; 32]));
+    Target { url: url.to_owned(), environment: "production".to_owned(), login: None, secret_key }
 }
 
 impl TestApp {
@@ -164,6 +178,12 @@ impl TestApp {
     /// Something happens to an entitlement.
     pub async fn step(&self, of: &Entitlement, step: Step) -> Entitlement {
         entitlements::advance(&self.tenant(of.organization_id), of.id, step).await.expect("the step applies")
+    }
+
+    /// What the dispatcher does, until nothing is due; answers how many deliveries that settled.
+    pub async fn settle(&self) -> usize {
+        let dispatcher = self.app.dispatcher.as_ref().expect("its workers are driven by hand");
+        dispatcher.settle().await.expect("the dispatcher's work")
     }
 
     /// What the clock worker does, until nothing is due.
