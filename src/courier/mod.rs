@@ -233,7 +233,11 @@ fn classify(error: &reqwest::Error) -> AttemptError {
         if error.is_connect() && io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) {
             return AttemptError::Tls;
         }
-        cause = inner.source();
+        // An I/O error is not the source of the one around it, but what that one is made of.
+        cause = match io {
+            Some(io) => io.get_ref().map(|made_of| made_of as &(dyn StdError + 'static)),
+            None => inner.source(),
+        };
     }
     AttemptError::Connect
 }

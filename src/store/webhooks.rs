@@ -243,12 +243,16 @@ impl Tenant {
         Plan::quiet(replay, block)
     }
 
-    /// The range that is being replayed, if one is.
+    /// How far a replay has come and where it ends, if one is under way.
     pub async fn find_replay(&self, id: WebhookId) -> Result<Option<(i64, i64)>> {
-        const FIND: &str = "SELECT VALUE replay FROM ONLY $dispatch";
+        #[derive(SurrealValue)]
+        struct Found {
+            replay: Option<Vec<i64>>,
+        }
         let vars = vars! { "dispatch" => self.record(DISPATCH, id.key()) };
-        let found: Option<Vec<i64>> = self.store.ask(FIND, vars).await?;
-        Ok(found.and_then(|replay| Some((*replay.first()?, *replay.get(1)?))))
+        let found: Option<Found> = self.store.ask("SELECT replay FROM ONLY $dispatch", vars).await?;
+        let replay = found.and_then(|found| found.replay);
+        Ok(replay.and_then(|replay| Some((*replay.first()?, *replay.get(1)?))))
     }
 
     fn unmoved_webhook(&self, from: &StoredWebhook) -> Block {

@@ -97,6 +97,10 @@ impl Received {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
+    pub fn sequence(&self) -> i64 {
+        self.json()["sequence"].as_i64().unwrap_or_default()
+    }
+
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).expect("JSON")
     }
@@ -160,14 +164,19 @@ impl Receiver {
         self.inner.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets what was received so far, and gives it out.
+    /// Forgets what was received so far, and gives it out in the order of the log. (Several attempts are under way at once,
+    /// so they arrive in any order.)
     pub fn take(&self) -> Vec<Received> {
-        std::mem::take(&mut *self.inner.received.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut received = std::mem::take(&mut *self.inner.received.lock().unwrap_or_else(PoisonError::into_inner));
+        received.sort_by_key(Received::sequence);
+        received
     }
 
-    /// The sequences of what was received, in the order of arrival.
+    /// The sequences of what was received, in the order of the log.
     pub fn sequences(&self) -> Vec<i64> {
-        self.received().iter().map(|received| received.json()["sequence"].as_i64().unwrap_or_default()).collect()
+        let mut sequences: Vec<i64> = self.received().iter().map(Received::sequence).collect();
+        sequences.sort_unstable();
+        sequences
     }
 
     /// Waits until so many requests came in all.
