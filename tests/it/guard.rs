@@ -37,8 +37,13 @@ fn document(field: &str) -> String {
         |name: &str, input: &str| format!("mutation {{ {name}(input: {{ {input} }}) {{ userErrors {{ code }} }} }}");
     let (root, name) = field.split_once('.').expect("a root and a field");
     match name {
-        "customers" | "entitlements" | "privateOffers" | "meteringSubmissions" | "applications" => many(name),
-        "customer" | "entitlement" | "privateOffer" | "meteringSubmission" | "application" => one(name),
+        "customers" | "entitlements" | "privateOffers" | "meteringSubmissions" | "applications" | "webhooks" => {
+            many(name)
+        }
+        "customer" | "entitlement" | "privateOffer" | "meteringSubmission" | "application" | "webhook" | "delivery" => {
+            one(name)
+        }
+        "deliveries" => format!("{{ deliveries(webhookId: \"{UNKNOWN}\") {{ nodes {{ id }} }} }}"),
         "contractStatistics" => "{ contractStatistics { totalContracts } }".to_owned(),
         "contractSeries" => {
             let range = "startDate: \"2026-01-01T00:00:00Z\", endDate: \"2026-02-01T00:00:00Z\"";
@@ -51,7 +56,15 @@ fn document(field: &str) -> String {
             make(name, "vendor: CLOUD_A, listingId: \"\", customerId: \"\", details: { pricing: { duration: 0 } }")
         }
         "submitMetering" => make(name, "details: { customer: { id: \"\" } }"),
-        "updateCustomer" | "updatePrivateOffer" | "updateApplication" | "renewEntitlement" => change(name),
+        "createWebhook" => make(name, "name: \"\", url: \"\", events: [CUSTOMER_CREATED]"),
+        "testWebhook" => format!("mutation {{ testWebhook(webhookId: \"{UNKNOWN}\") {{ userErrors {{ code }} }} }}"),
+        "replayWebhook" => {
+            let input = "input: { fromSequence: 1 }";
+            format!("mutation {{ replayWebhook(id: \"{UNKNOWN}\", {input}) {{ userErrors {{ code }} }} }}")
+        }
+        "updateWebhook" | "updateCustomer" | "updatePrivateOffer" | "updateApplication" | "renewEntitlement" => {
+            change(name)
+        }
         _ if root == "Mutation" => about(name),
         other => panic!("write a document for {other}"),
     }

@@ -83,6 +83,19 @@ pub const METERING: Resource = Resource {
              dimension quantity startTime billedQuantity carriedQuantity verdict message } } createdAt updatedAt",
 };
 
+pub const WEBHOOKS: Resource = Resource {
+    path: "/api/v1/webhook",
+    one: "webhook",
+    many: "webhooks",
+    create: "createWebhook(input: $input): CreateWebhookInput",
+    update: "updateWebhook(id: $id, input: $input): UpdateWebhookInput",
+    delete: "deleteWebhook(id: $id)",
+    fields: "id organizationId name url events status failureCount lastTriggeredAt disabledAt hasSecret lastSequence \
+             createdAt updatedAt",
+    listed: "id organizationId name url events status failureCount lastTriggeredAt disabledAt hasSecret lastSequence \
+             createdAt updatedAt",
+};
+
 impl Resource {
     /// What the payload of a mutation calls the record, and what REST answers of it.
     fn payload(&self, answered: Option<&str>) -> String {
@@ -133,8 +146,13 @@ impl Facade {
             Self::Rest => rest(&party.post(of.path, &input).await),
             Self::Graphql => {
                 let (call, input_type) = with_input(of.create);
-                // REST answers these three of a usage report.
-                let answered = (of.one == METERING.one).then_some("id status message");
+                // REST answers these three of a usage report, and a new webhook's secret.
+                let with_secret = format!("{} secret", WEBHOOKS.fields);
+                let answered = match of.one {
+                    "meteringSubmission" => Some("id status message"),
+                    "webhook" => Some(with_secret.as_str()),
+                    _ => None,
+                };
                 let query = format!("mutation ($input: {input_type}!) {{ it: {call} {} }}", of.payload(answered));
                 graphql(&party.graphql(&query, json!({ "input": shout(input) })).await)
             }
@@ -237,12 +255,17 @@ const ENUMS: [&str; 5] = ["vendor", "status", "offerType", "state", "action"];
 
 /// REST's words as GraphQL's enums.
 fn shout(input: Value) -> Value {
-    convert(input, &str::to_ascii_uppercase)
+    convert(input, &|word| word.to_ascii_uppercase().replace('.', "_"))
 }
 
-/// GraphQL's enums as REST's words.
+/// GraphQL's enums as REST's words; those of kinds of events have a dot before their verb.
 fn whisper(output: Value) -> Value {
-    convert(output, &str::to_ascii_lowercase)
+    convert(output, &|word| {
+        let kind = mercato::model::event::EventKind::ALL
+            .iter()
+            .find(|kind| kind.as_str().replace('.', "_") == word.to_ascii_lowercase());
+        kind.map_or_else(|| word.to_ascii_lowercase(), ToString::to_string)
+    })
 }
 
 fn convert(value: Value, change: &impl Fn(&str) -> String) -> Value {
@@ -250,6 +273,10 @@ fn convert(value: Value, change: &impl Fn(&str) -> String) -> Value {
         Value::Object(fields) => {
             let field = |(name, value): (String, Value)| match value {
                 Value::String(text) if ENUMS.contains(&name.as_str()) => (name, Value::String(change(&text))),
+                Value::Array(words) if name == "events" => {
+                    let word = |word: Value| word.as_str().map_or(Value::Null, |word| Value::String(change(word)));
+                    (name, words.into_iter().map(word).collect())
+                }
                 other => (name, convert(other, change)),
             };
             Value::Object(fields.into_iter().map(field).collect::<Map<_, _>>())

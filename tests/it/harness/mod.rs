@@ -32,7 +32,7 @@ use mercato::store::{Store, Tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-pub use facade::{CUSTOMERS, ENTITLEMENTS, Facade, METERING, OFFERS};
+pub use facade::{CUSTOMERS, ENTITLEMENTS, Facade, METERING, OFFERS, WEBHOOKS};
 pub use reply::Reply;
 
 pub struct TestApp {
