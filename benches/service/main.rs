@@ -8,12 +8,15 @@ mod client;
 mod contract_fill;
 mod contracts;
 mod creations;
+mod dispatch;
 mod fill;
 mod graph;
 mod pages;
 mod place;
 mod process;
 mod reads;
+#[path = "../../tests/it/harness/receiver.rs"]
+mod receiver;
 mod report;
 mod rows;
 mod scale;
@@ -31,7 +34,8 @@ use scale::Scale;
 /// As in `src/main.rs`: the engine recurses deeply.
 const STACK: usize = 10 * 1024 * 1024;
 
-const SECTIONS: [&str; 7] = ["process", "reads", "graph", "writes", "offers", "pages", "contracts"];
+const SECTIONS: [&str; 9] =
+    ["process", "reads", "graph", "writes", "offers", "dispatch", "latency", "pages", "contracts"];
 
 fn main() {
     log_as_serve_does();
@@ -58,6 +62,8 @@ fn run(section: &str, scale: &Scale) -> Vec<Line> {
             "graph" => graph::measure(scale).await,
             "writes" => writes::measure::<Customers>(scale).await,
             "offers" => writes::measure::<Offers>(scale).await,
+            "dispatch" => dispatch::measure(scale).await,
+            "latency" => dispatch::latency(scale).await,
             "pages" => pages::measure(scale).await,
             "contracts" => contracts::measure(scale).await,
             _ => unreachable!("{section} is not a section"),

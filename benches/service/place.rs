@@ -6,6 +6,7 @@ use mercato::clock::Clock;
 use mercato::store::Store;
 use mercato::store::connect::Target;
 use mercato::store::migrate::Resume;
+use mercato::store::vault::SecretKey;
 use surrealdb::Surreal;
 use surrealdb::engine::any::{self, Any};
 
@@ -34,7 +35,8 @@ impl Place {
 
     /// The same with a clock that is told.
     pub async fn store_at(&self, clock: Clock) -> Store {
-        let target = Target { url: self.url(), environment: "production".to_owned(), login: None };
+        let secret_key = Some(SecretKey([7; 32]));
+        let target = Target { url: self.url(), environment: "production".to_owned(), login: None, secret_key };
         let began = Instant::now();
         loop {
             match Store::open(&target, clock.clone(), Resume::Refuse).await {

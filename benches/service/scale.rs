@@ -17,6 +17,11 @@ pub struct Scale {
     pub contract_sizes: [usize; 2],
     /// Readings of each kind, where sizes are compared.
     pub readings: usize,
+    /// Interleaved rounds of dispatching, and the deliveries of each.
+    pub dispatch_rounds: usize,
+    pub deliveries: usize,
+    /// How long events happen at a steady rate.
+    pub latency_time: Duration,
     /// Starts of the process on each kind of database.
     pub starts: usize,
     /// How long the process idles before its memory is read.
@@ -41,6 +46,9 @@ impl Scale {
             page_sizes: [1_000, 100_000, 1_000_000],
             contract_sizes: [1_000, 1_000_000],
             readings: 400,
+            dispatch_rounds: 5,
+            deliveries: 4_000,
+            latency_time: Duration::from_secs(20),
             starts: 5,
             idle: Duration::from_secs(5),
         }
@@ -55,6 +63,9 @@ impl Scale {
             page_sizes: [1_000, 5_000, 20_000],
             contract_sizes: [1_000, 20_000],
             readings: 50,
+            dispatch_rounds: 1,
+            deliveries: 400,
+            latency_time: Duration::from_secs(2),
             starts: 1,
             idle: Duration::from_secs(1),
         }

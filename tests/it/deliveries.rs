@@ -7,7 +7,7 @@ use mercato::config::ListenOptions;
 use serde_json::{Value, json};
 
 use crate::harness::receiver::{Authority, Certificate, Manner, Receiver};
-use crate::harness::{Party, TestApp, listen_options, new_customer};
+use crate::harness::{Party, TestApp, listen_options};
 
 /// An app that trusts a test authority, and the authority.
 pub async fn app() -> (TestApp, Authority) {

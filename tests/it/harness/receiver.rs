@@ -1,10 +1,12 @@
 //! A receiver of webhooks: a real HTTPS server on a loopback port, with a certificate of a test authority, that answers as
 //! it is told and remembers what it was sent.
 
+#![allow(dead_code, reason = "tests and benchmarks share it, and each needs a part")]
+
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -88,6 +90,7 @@ pub enum Manner {
 /// One request that was received.
 #[derive(Clone, Debug)]
 pub struct Received {
+    pub at: Instant,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -192,7 +195,11 @@ type Body = BoxBody<Bytes, Infallible>;
 async fn answer(inner: Arc<Inner>, request: Request<Incoming>) -> Result<Response<Body>, &'static str> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| "a broken request")?.to_bytes();
-    inner.received.lock().unwrap_or_else(PoisonError::into_inner).push(Received { headers: parts.headers, body });
+    inner.received.lock().unwrap_or_else(PoisonError::into_inner).push(Received {
+        at: Instant::now(),
+        headers: parts.headers,
+        body,
+    });
     inner.count.send_modify(|count| *count += 1);
     let manner = inner.manner.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let (status, headers, body) = match manner {

@@ -5,9 +5,7 @@ import contextlib
 import http.client
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -78,7 +76,8 @@ class Service:
         form = ["demo", "--data", self.data] if self.demo else ["serve", *self.database]
         command = [self.binary, *form, "--listen", "127.0.0.1:0", "--ready-file", file, *self.flags]
         begun = time.monotonic()
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log)
+        environment = {"RUST_LOG": "warn", **os.environ, "NO_COLOR": "1"}
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=self.log)
 
         def is_ready():
             check(self.process.poll() is None, f"the service ended with {self.process.returncode} before it was ready")
@@ -101,6 +100,11 @@ class Service:
         except subprocess.TimeoutExpired:
             raise Failed("the service still runs 10 s after SIGTERM") from None
         check(status == 0, f"the service ended with status {status} after SIGTERM")
+
+    def last_words(self, count=15):
+        """The end of its log, for whoever looks into a failure."""
+        with open(self.log_path, errors="replace") as log:
+            return "the service's last words:\n" + "".join(log.readlines()[-count:])
 
     def kill(self):
         if self.process and self.process.poll() is None:
@@ -169,32 +173,11 @@ class Service:
             items, cursor = items + page["items"], page["nextCursor"]
         return items
 
-    def last_sequence(self):
-        """How far the log has come."""
-        identifier = self.new_webhook("https://127.0.0.1:1/where")
-        self.ask("DELETE", f"/api/v1/webhook/{identifier['id']}")
-        return identifier["lastSequence"]
 
-
-def seeded(arguments):
-    """A source of chance that a failure can be repeated with: the seed is MERCATO_SEED or told."""
-    seed = int(os.environ.get("MERCATO_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"  seed {seed} (MERCATO_SEED)")
-    return random.Random(seed)
-
-
-def main(run, service_log):
-    """Runs a suite: its failure is a sentence, then the end of the service's log, and exit status 1."""
+def main(suite):
+    """Runs a suite: its failure is a sentence and exit status 1."""
     try:
-        run()
+        suite()
     except Failed as failure:
         print(f"\nfailed: {failure}", file=sys.stderr)
-        with contextlib.suppress(OSError), open(service_log(), errors="replace") as log:
-            print("the service's last words:\n" + "".join(log.readlines()[-15:]), file=sys.stderr)
         sys.exit(1)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
