@@ -54,6 +54,10 @@ pub fn listen_options() -> ListenOptions {
         header_timeout: 15,
         body_timeout: 15,
         write_timeout: 15,
+        max_subscriptions_per_application: 200,
+        socket_init_timeout: 3,
+        socket_ping_interval: 30,
+        stream_keep_alive: 15,
         event_retention_days: 30,
         log: mercato::config::LogForm::Text,
     }
