@@ -56,7 +56,10 @@ impl Vigil {
         match self.caller(store, vigilance).await {
             Err(error @ Error::Unauthenticated(_)) => Err(error),
             Err(error) => {
-                tracing::warn!(cause = error.cause(), "the token of a stream could not be looked at; it is tried again");
+                tracing::warn!(
+                    cause = error.cause(),
+                    "the token of a stream could not be looked at; it is tried again"
+                );
                 Ok(())
             }
             Ok(_) => Ok(()),

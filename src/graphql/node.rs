@@ -6,10 +6,11 @@ use super::applications::{self, Application};
 use super::customers::{self, Customer};
 use super::entitlements::{self, Entitlement};
 use super::errors::fault;
+use super::events::{self, Event};
 use super::metering::{self, MeteringSubmission};
 use super::offers::{self, PrivateOffer};
 use crate::error::Error;
-use crate::model::id::{ApplicationId, CustomerId, EntitlementId, MeteringId, PrivateOfferId};
+use crate::model::id::{ApplicationId, CustomerId, EntitlementId, EventId, MeteringId, PrivateOfferId};
 
 /// Anything with an id.
 #[derive(Interface)]
@@ -20,6 +21,7 @@ pub enum Node {
     PrivateOffer(PrivateOffer),
     MeteringSubmission(MeteringSubmission),
     Application(Application),
+    Event(Event),
 }
 
 #[derive(Default)]
@@ -40,6 +42,8 @@ impl NodeQuery {
             metering::one(ctx, &id).await.map(Node::MeteringSubmission)
         } else if is(ApplicationId::PREFIX) {
             applications::one(ctx, &id).await.map(Node::Application)
+        } else if is(EventId::PREFIX) {
+            events::one(ctx, &id).await.map(Node::Event)
         } else {
             Err(fault(Error::NOT_FOUND))
         })

@@ -24,6 +24,8 @@ mod offers;
 mod properties;
 mod rates;
 mod server;
+mod socket;
 mod store;
+mod subscriptions;
 mod tenancy;
 mod tidy;

@@ -5,11 +5,13 @@
 //!   facades: [`Party::get`], [`Party::post`], [`Party::graphql`] …
 //! - [`Reply`]: an answer with its status, headers, text and JSON.
 //! - [`Facade`]: one scenario through both doors.
+//! - [`Socket`], [`EventStream`]: a WebSocket and an event stream; [`Feed`]: one subscription over either.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking, and says why")]
 
 mod facade;
 mod reply;
+mod socket;
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ use serde_json::{Value, json};
 
 pub use facade::{CUSTOMERS, ENTITLEMENTS, Facade, METERING, OFFERS};
 pub use reply::Reply;
+pub use socket::{EventStream, Feed, Socket, Transport};
 
 pub struct TestApp {
     pub app: App,
