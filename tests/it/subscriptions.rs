@@ -362,7 +362,8 @@ async fn queries_and_mutations_can_be_streamed() {
     let Err(reply) = refused else { panic!("a stream of nothing") };
     assert!(reply.expect(400).get("data").is_none());
     let mutation = form_urlencoded::Serializer::new(String::new()).append_pair("query", create).finish();
-    let get = party.request(reqwest::Method::GET, &format!("/graphql?{mutation}")).header("accept", "text/event-stream");
+    let get =
+        party.request(reqwest::Method::GET, &format!("/graphql?{mutation}")).header("accept", "text/event-stream");
     let Err(reply) = EventStream::of(get).await else { panic!("a mutation over GET") };
     reply.expect(405);
     let Err(reply) = EventStream::of(EventStream::post(&app.stranger(), ALL, &json!({}))).await else {
@@ -400,7 +401,8 @@ async fn a_subscription_costs_one() {
     let app = TestApp::new().await;
     let limits = mercato::model::application::RateLimits { hour: 3, minute: 3 };
     let party = app.party_with(app.organization("A").await, Scope::ALL, limits).await;
-    let many = "id type sequence payload data { ... on Customer { id entitlements(first: 50) { nodes { id status } } } }";
+    let many =
+        "id type sequence payload data { ... on Customer { id entitlements(first: 50) { nodes { id status } } } }";
     let query = format!("subscription {{ events {{ {many} }} }}");
     let Ok(stream) = EventStream::of(EventStream::post(&party, &query, &json!({}))).await else { panic!("refused") };
     let _feed = Feed::open(Transport::Socket, &party, &query, json!({})).await;

@@ -49,7 +49,9 @@ impl Socket {
     pub async fn ready(party: &Party) -> Self {
         let mut socket = Self::open(party).await;
         let token = party.token.as_deref().expect("a token");
-        socket.say(&json!({ "type": "connection_init", "payload": { "authorization": format!("Bearer {token}") } })).await;
+        socket
+            .say(&json!({ "type": "connection_init", "payload": { "authorization": format!("Bearer {token}") } }))
+            .await;
         assert_eq!(socket.hear().await, json!({ "type": "connection_ack" }));
         socket
     }
@@ -154,10 +156,10 @@ impl EventStream {
     /// The next block, whatever it is; none at the end.
     pub async fn block(&mut self) -> Option<String> {
         loop {
-            if let Some((block, rest)) = self.buffer.split_once("\n\n") {
-                let block = block.to_owned();
-                self.buffer = rest.to_owned();
-                return Some(block);
+            if let Some(end) = self.buffer.find("\n\n") {
+                let rest = self.buffer.split_off(end + 2);
+                let block = std::mem::replace(&mut self.buffer, rest);
+                return Some(block.trim_end().to_owned());
             }
             let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("something comes");
             let chunk = chunk.expect("the stream works")?;
