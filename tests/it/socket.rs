@@ -294,10 +294,8 @@ async fn a_slow_client_is_closed_with_its_last_event() {
     let party = app.party().await;
     // More than the kernel takes in for the client.
     fill(&party, 240).await;
-    let copies = (0..29).map(|copy| format!("p{copy}: payload")).collect::<Vec<_>>().join(" ");
-    let query = format!("subscription {{ events(afterSequence: 0) {{ sequence {copies} }} }}");
     let mut socket = Socket::ready(&party).await;
-    socket.subscribe("1", &query, &json!({})).await;
+    socket.subscribe("1", &bulky(), &json!({})).await;
     // It takes some, and then nothing until the server has had enough of it.
     assert_eq!(socket.hear().await["type"], json!("next"));
     let began = Instant::now();
@@ -316,6 +314,40 @@ async fn a_slow_client_is_closed_with_its_last_event() {
     for sequence in last + 1..=240 {
         assert_eq!(again.hear().await["payload"]["data"]["events"]["sequence"], json!(sequence));
     }
+}
+
+/// The log is swept while a client does not read: what it was not given is told to be gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_expires_under_a_slow_client_ends_its_subscription() {
+    let app = TestApp::new().await;
+    let party = app.party().await;
+    fill(&party, 260).await;
+    let mut socket = Socket::ready(&party).await;
+    socket.subscribe("1", &bulky(), &json!({})).await;
+    assert_eq!(socket.hear().await["type"], json!("next"));
+    app.advance(TimeDelta::seconds(10));
+    app.store.sweep(TimeDelta::seconds(1)).await.expect("the sweep runs");
+    let mut last = 1;
+    let error = loop {
+        let message = socket.hear().await;
+        if message["type"] == "error" {
+            break message;
+        }
+        last += 1;
+        assert_eq!(message["payload"]["data"]["events"]["sequence"], json!(last));
+    };
+    assert_eq!(error["id"], json!("1"));
+    assert_eq!(error["payload"][0]["extensions"], json!({ "code": "EVENTS_EXPIRED", "status": 410 }));
+    assert!(last < 260, "{last}");
+    // The socket goes on.
+    socket.subscribe("1", "{ __typename }", &json!({})).await;
+    assert_eq!(socket.hear().await["type"], json!("next"));
+}
+
+/// A subscription to the whole log that is much to take.
+fn bulky() -> String {
+    let copies = (0..29).map(|copy| format!("p{copy}: payload")).collect::<Vec<_>>().join(" ");
+    format!("subscription {{ events(afterSequence: 0) {{ sequence {copies} }} }}")
 }
 
 /// Events that are large.
