@@ -13,12 +13,13 @@ use tokio::task::JoinHandle;
 
 use crate::auth::limiter::Limiter;
 use crate::auth::sharing::Sharing;
+use crate::auth::vigil::Vigilance;
 use crate::config::{ListenOptions, WebhookOptions};
 use crate::courier::{Courier, CourierSettings};
 use crate::http::metrics::Metrics;
 use crate::http::server::{Limits, serve, stopped};
 use crate::http::trace::trace;
-use crate::http::{HttpSettings, Services};
+use crate::http::{HttpSettings, Services, StreamSettings};
 use crate::model::application::RateLimits;
 use crate::resolvers::clockwork;
 use crate::rest::Side;
@@ -79,14 +80,18 @@ impl App {
             },
             body_timeout: Duration::from_secs(options.body_timeout),
             answer_timeout: Duration::from_secs(30),
+            streams: streams(options),
         };
         let courier = courier(options, &store)?;
+        let stop = watch::Sender::new(false);
         let services = Arc::new(Services {
             store: store.clone(),
             courier,
             limiter: Arc::clone(&limiter),
             metrics: Metrics::default(),
             settings,
+            vigilance: Vigilance::default(),
+            stop: stop.subscribe(),
         });
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
@@ -96,7 +101,7 @@ impl App {
             sharing,
             dispatcher: None,
             event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
-            stop: watch::Sender::new(false),
+            stop,
             servers: Vec::new(),
             workers: Vec::new(),
         };
@@ -245,5 +250,15 @@ fn limits(options: &ListenOptions) -> Limits {
         header_timeout: Duration::from_secs(options.header_timeout),
         write_timeout: Duration::from_secs(options.write_timeout),
         ..Limits::default()
+    }
+}
+
+fn streams(options: &ListenOptions) -> StreamSettings {
+    StreamSettings {
+        subscriptions_per_application: options.max_subscriptions_per_application,
+        init_timeout: Duration::from_secs(options.socket_init_timeout),
+        ping_interval: Duration::from_secs(options.socket_ping_interval.max(1)),
+        keep_alive: Duration::from_secs(options.stream_keep_alive.max(1)),
+        write_timeout: Duration::from_secs(options.write_timeout),
     }
 }

@@ -131,6 +131,18 @@ pub struct ListenOptions {
     /// Seconds for a client to take some of its answer
     #[arg(long, env = "MERCATO_WRITE_TIMEOUT", default_value_t = 15)]
     pub write_timeout: u64,
+    /// Running subscriptions of one application, over WebSocket and SSE together
+    #[arg(long, env = "MERCATO_MAX_SUBSCRIPTIONS_PER_APPLICATION", default_value_t = 200)]
+    pub max_subscriptions_per_application: usize,
+    /// Seconds for a WebSocket to send its connection_init
+    #[arg(long, env = "MERCATO_SOCKET_INIT_TIMEOUT", default_value_t = 3)]
+    pub socket_init_timeout: u64,
+    /// Seconds between pings of a WebSocket; one that is silent for two of them is given up
+    #[arg(long, env = "MERCATO_SOCKET_PING_INTERVAL", default_value_t = 30)]
+    pub socket_ping_interval: u64,
+    /// Seconds after which an idle event stream (SSE) sends a comment
+    #[arg(long, env = "MERCATO_STREAM_KEEP_ALIVE", default_value_t = 15)]
+    pub stream_keep_alive: u64,
     /// Days that events are kept
     #[arg(long, env = "MERCATO_EVENT_RETENTION_DAYS", default_value_t = 30)]
     pub event_retention_days: u32,

@@ -6,6 +6,7 @@ pub mod meter;
 pub mod oauth;
 pub mod oauth_error;
 pub mod sharing;
+pub mod vigil;
 
 use crate::call::{Bearer, Caller};
 use crate::error::{Error, Result, TokenProblem};
@@ -14,12 +15,20 @@ use crate::store::Store;
 
 /// The caller behind an `Authorization` header. The store is asked every time, so a revocation counts at once.
 pub async fn authenticate(store: &Store, authorization: Option<&str>) -> Result<Caller> {
+    caller_behind(store, &token_hash(authorization)?).await
+}
+
+/// What a token of an `Authorization` header is known by.
+fn token_hash(authorization: Option<&str>) -> Result<[u8; 32]> {
     let token = credentials::bearer(authorization)?;
-    let invalid = Error::Unauthenticated(TokenProblem::Invalid);
     if !Secret::is_well_formed(Secret::TOKEN, token) {
-        return Err(invalid);
+        return Err(Error::Unauthenticated(TokenProblem::Invalid));
     }
-    let stored = store.find_token(&hash_secret(token)).await?.ok_or(invalid)?;
+    Ok(hash_secret(token))
+}
+
+async fn caller_behind(store: &Store, hash: &[u8; 32]) -> Result<Caller> {
+    let stored = store.find_token(hash).await?.ok_or(Error::Unauthenticated(TokenProblem::Invalid))?;
     if stored.expires_at <= store.clock().now() {
         return Err(Error::Unauthenticated(TokenProblem::Expired));
     }

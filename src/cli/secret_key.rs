@@ -21,6 +21,8 @@ pub fn read(options: &DatabaseOptions) -> Result<Option<SecretKey>, String> {
         return from_file(file).map(Some);
     }
     match options.database.strip_prefix("surrealkv://") {
+        // That no folder is named is for the database to say.
+        Some("") => Ok(None),
         Some(folder) => from_file(&beside(folder)).map(Some),
         None if options.database == "mem://" => Ok(Some(SecretKey(Clock::system().random()))),
         None => Ok(None),

@@ -1,11 +1,12 @@
 //! What a document must satisfy before the library works on it. The library expands every fragment wherever it is spread
 //! and descends into values without a bound of its own, so size and depth are settled here, in one pass each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType, Selection, SelectionSet};
-use async_graphql::{Name, ServerError, Variables};
+use async_graphql::{Name, Positioned, ServerError, Variables};
 
+use super::plan::root_selections;
 use super::{errors, limits};
 use crate::error::Error;
 use crate::http::json;
@@ -66,6 +67,12 @@ fn skip_string(rest: &[u8]) -> &[u8] {
     rest
 }
 
+/// Parses and checks the document of a request, once; the execution takes what was parsed.
+pub fn understand(request: &mut async_graphql::Request) -> Result<Option<OperationType>, ServerError> {
+    let (name, variables) = (request.operation_name.clone(), request.variables.clone());
+    check(request.parsed_query()?, name.as_deref(), &variables)
+}
+
 /// Checks a parsed document, and tells what its chosen operation is.
 pub fn check(
     document: &ExecutableDocument,
@@ -81,6 +88,9 @@ pub fn check(
     // An ambiguous or unknown name is reported by the library, which has the words for it.
     let Some((_, operation)) = chosen else { return Ok(None) };
     require_variables(&operation.node, variables)?;
+    if operation.node.ty == OperationType::Subscription {
+        require_one_root(document, operation)?;
+    }
     Ok(Some(operation.node.ty))
 }
 
@@ -97,6 +107,32 @@ fn require_variables(operation: &OperationDefinition, variables: &Variables) -> 
                 format!("Variable ${} of required type {} was not provided", definition.name.node, definition.var_type);
             return Err(ServerError::new(text, Some(definition.name.pos)));
         }
+    }
+    Ok(())
+}
+
+/// A subscription has one root field (GraphQL, "Single Root Field"), and nothing at its root is conditional.
+fn require_one_root(
+    document: &ExecutableDocument,
+    operation: &Positioned<OperationDefinition>,
+) -> Result<(), ServerError> {
+    let refuse = |text: &str| Err(ServerError::new(text, Some(operation.pos)));
+    let (mut fields, mut is_conditional) = (Vec::new(), false);
+    root_selections(&operation.node.selection_set.node, &document.fragments, &mut |item| {
+        is_conditional |= !item.directives().is_empty();
+        if let Selection::Field(field) = item {
+            fields.push(&field.node);
+        }
+    });
+    let keys: HashSet<&Name> = fields.iter().map(|field| &field.response_key().node).collect();
+    if keys.len() != 1 {
+        return refuse("A subscription must have exactly one root field");
+    }
+    if fields.iter().any(|field| field.name.node.starts_with("__")) {
+        return refuse("A subscription must not have an introspection field at its root");
+    }
+    if is_conditional {
+        return refuse("A subscription must not have directives at its root");
     }
     Ok(())
 }

@@ -1,26 +1,40 @@
-//! The GraphQL facade: shims. One file per resource for its types, queries and mutations; the transport is in
-//! `transport`, the bounds of a document in `document`, its cost in `admission`, the translation of errors in `errors`.
+//! The GraphQL facade: shims. One file per resource for its types, queries and mutations; the bounds of a document are in
+//! `document`, its cost in `admission`, the translation of errors in `errors`.
+//!
+//! Three transports: `transport` (HTTP), `socket` (WebSocket, an `operation` each), `sse`. A subscription is understood in
+//! `plan`, runs in `stream`, and shares what it shows with its like in `rendering`.
 
 mod admission;
 mod analytics;
+mod answer;
 mod applications;
 mod connections;
 mod customers;
 mod document;
 mod entitlements;
 mod errors;
+mod events;
 mod loaders;
+mod message;
 mod metering;
 mod negotiate;
 mod node;
 mod offer_input;
 mod offers;
+mod operation;
+mod parameters;
+mod plan;
+mod rendering;
+mod socket;
+mod sse;
+mod stream;
+mod summary;
 mod transport;
 mod webhooks;
 
 use std::sync::{Arc, LazyLock};
 
-use async_graphql::{Context, EmptySubscription, MergedObject, SDLExportOptions, Schema};
+use async_graphql::{Context, MergedObject, SDLExportOptions, Schema, SchemaBuilder};
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::any;
@@ -35,6 +49,7 @@ pub struct Query(
     entitlements::EntitlementQuery,
     offers::PrivateOfferQuery,
     metering::MeteringQuery,
+    events::EventQuery,
     analytics::AnalyticsQuery,
     applications::ApplicationQuery,
     webhooks::WebhookQuery,
@@ -52,7 +67,15 @@ pub struct Mutation(
     webhooks::WebhookMutation,
 );
 
-pub(crate) type Graph = Schema<Query, Mutation, EmptySubscription>;
+pub(crate) type Graph = Schema<Query, Mutation, events::EventSubscription>;
+
+/// What stands behind `/graphql`.
+struct Endpoint {
+    services: Arc<Services>,
+    graph: Graph,
+    groups: Arc<rendering::Groups>,
+    seats: stream::Seats,
+}
 
 /// The request behind a field. The transport puts it there.
 ///
@@ -80,28 +103,27 @@ pub mod limits {
     pub const DIRECTIVES: usize = 10;
 }
 
-pub(crate) fn schema() -> Graph {
-    Schema::build(Query::default(), Mutation::default(), EmptySubscription)
+fn schema() -> SchemaBuilder<Query, Mutation, events::EventSubscription> {
+    Schema::build(Query::default(), Mutation::default(), events::EventSubscription)
         .limit_depth(limits::DEPTH)
         .limit_recursive_depth(limits::NESTING)
         .limit_complexity(limits::COMPLEXITY)
         .limit_directives(limits::DIRECTIVES)
         .extension(admission::AdmissionFactory)
-        .finish()
 }
 
 /// The schema as SDL: `schema.graphql`.
 pub fn sdl() -> &'static str {
-    static SDL: LazyLock<String> =
-        LazyLock::new(|| schema().sdl_with_options(SDLExportOptions::new().sorted_arguments().sorted_enum_items()));
+    static SDL: LazyLock<String> = LazyLock::new(|| {
+        schema().finish().sdl_with_options(SDLExportOptions::new().sorted_arguments().sorted_enum_items())
+    });
     &SDL
 }
 
 /// `/graphql`, without the layers around it.
 pub fn router(services: &Arc<Services>) -> Router {
-    let (services, graph) = (Arc::clone(services), schema());
-    Router::new().route(
-        "/graphql",
-        any(move |request: Request| transport::answer(Arc::clone(&services), graph.clone(), request)),
-    )
+    let (groups, seats) = (Arc::default(), stream::Seats::default());
+    let graph = schema().data(services.courier.clone()).finish();
+    let endpoint = Arc::new(Endpoint { services: Arc::clone(services), graph, groups, seats });
+    Router::new().route("/graphql", any(move |request: Request| transport::answer(Arc::clone(&endpoint), request)))
 }

@@ -2,13 +2,15 @@
 
 use http::{HeaderMap, header};
 
-/// The two forms of a GraphQL answer. They differ in when a status other than 200 is used.
+/// The forms of a GraphQL answer. The first two differ in when a status other than 200 is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `application/graphql-response+json`: the status tells whether the request could be run.
     Response,
     /// `application/json`: a well-formed request is answered with 200 whatever comes of it.
     Json,
+    /// `text/event-stream` (graphql-sse): results as events.
+    Stream,
 }
 
 impl Form {
@@ -16,6 +18,7 @@ impl Form {
         match self {
             Self::Response => "application/graphql-response+json; charset=utf-8",
             Self::Json => "application/json; charset=utf-8",
+            Self::Stream => "text/event-stream; charset=utf-8",
         }
     }
 
@@ -23,23 +26,20 @@ impl Form {
         match self {
             Self::Response => "application/graphql-response+json",
             Self::Json => "application/json",
+            Self::Stream => "text/event-stream",
         }
     }
 
-    /// The form with the highest weight, in the client's order where weights tie; `None` when it takes neither.
+    /// The form with the highest weight, in the client's order where weights tie; `None` when it takes none.
     pub fn accepted(headers: &HeaderMap) -> Option<Self> {
-        let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let ranges: Vec<Range> = values.flat_map(|value| value.split(',')).map(Range::read).collect();
+        let ranges = ranges(headers);
         if ranges.is_empty() {
             return Some(Self::Json);
         }
-        let (json, response) = (Self::Json.wanted(&ranges), Self::Response.wanted(&ranges));
-        match (json, response) {
-            (Some(json), Some(response)) if response > json => Some(Self::Response),
-            (Some(_), _) => Some(Self::Json),
-            (None, Some(_)) => Some(Self::Response),
-            (None, None) => None,
-        }
+        // Of equals the last one counts.
+        let forms = [Self::Stream, Self::Response, Self::Json].into_iter();
+        let wanted = forms.filter_map(|form| form.wanted(&ranges).map(|weight| (weight, form)));
+        wanted.max_by_key(|(weight, _)| *weight).map(|(_, form)| form)
     }
 
     /// How much this form is wanted: its weight, then how early it comes. The most specific range decides (RFC 9110
@@ -47,6 +47,8 @@ impl Form {
     fn wanted(self, ranges: &[Range]) -> Option<(u32, usize)> {
         let specificity = |range: &Range| match range.kind.as_str() {
             kind if kind == self.media_type() => 3,
+            // Who takes anything does not ask for a stream.
+            _ if self == Self::Stream => 0,
             "application/*" => 2,
             "*/*" => 1,
             _ => 0,
@@ -55,6 +57,16 @@ impl Form {
         let (index, range) = matching.max_by_key(|(_, range)| specificity(range))?;
         (range.weight > 0).then_some((range.weight, ranges.len() - index))
     }
+}
+
+/// Whether event streams are taken, whatever else is liked better.
+pub fn takes_stream(headers: &HeaderMap) -> bool {
+    Form::Stream.wanted(&ranges(headers)).is_some()
+}
+
+fn ranges(headers: &HeaderMap) -> Vec<Range> {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(Range::read).collect()
 }
 
 /// One media range, and its weight in thousandths.

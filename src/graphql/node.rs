@@ -6,11 +6,14 @@ use super::applications::{self, Application};
 use super::customers::{self, Customer};
 use super::entitlements::{self, Entitlement};
 use super::errors::fault;
+use super::events::{self, Event};
 use super::metering::{self, MeteringSubmission};
 use super::offers::{self, PrivateOffer};
 use super::webhooks::{self, Delivery, Webhook};
 use crate::error::Error;
-use crate::model::id::{ApplicationId, CustomerId, DeliveryId, EntitlementId, MeteringId, PrivateOfferId, WebhookId};
+use crate::model::id::{
+    ApplicationId, CustomerId, DeliveryId, EntitlementId, EventId, MeteringId, PrivateOfferId, WebhookId,
+};
 
 /// Anything with an id.
 #[derive(Interface)]
@@ -23,6 +26,7 @@ pub enum Node {
     Application(Application),
     Webhook(Webhook),
     Delivery(Delivery),
+    Event(Event),
 }
 
 #[derive(Default)]
@@ -47,6 +51,8 @@ impl NodeQuery {
             webhooks::one(ctx, &id).await.map(Node::Webhook)
         } else if is(DeliveryId::PREFIX) {
             webhooks::delivery(ctx, &id).await.map(Node::Delivery)
+        } else if is(EventId::PREFIX) {
+            events::one(ctx, &id).await.map(Node::Event)
         } else {
             Err(fault(Error::NOT_FOUND))
         })

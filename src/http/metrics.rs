@@ -27,6 +27,10 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter<u64, AtomicU64>>,
     durations: Family<OperationLabels, Histogram, fn() -> Histogram>,
     pub connections: Arc<Gauge>,
+    /// Subscriptions that run, over WebSocket and SSE.
+    pub subscriptions: Gauge,
+    /// Executions that rendered an event for subscribers; each serves all who share a document.
+    pub renderings: Counter,
 }
 
 impl Default for Metrics {
@@ -36,10 +40,14 @@ impl Default for Metrics {
         let durations: Family<OperationLabels, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 2.0, 16)));
         let connections = Gauge::default();
+        let subscriptions = Gauge::default();
+        let renderings = Counter::default();
         registry.register("requests", "Answers, by operation and status", requests.clone());
         registry.register_with_unit("request_duration", "Time to answer", Unit::Seconds, durations.clone());
         registry.register("connections", "Open connections", connections.clone());
-        Self { registry, requests, durations, connections: Arc::new(connections) }
+        registry.register("subscriptions", "Running subscriptions", subscriptions.clone());
+        registry.register("event_renderings", "Executions that rendered an event for subscribers", renderings.clone());
+        Self { registry, requests, durations, connections: Arc::new(connections), subscriptions, renderings }
     }
 }
 

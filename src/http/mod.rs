@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tokio::sync::watch;
 
 use crate::auth::limiter::Limiter;
+use crate::auth::vigil::Vigilance;
 use crate::courier::Courier;
 use crate::model::application::RateLimits;
 use crate::store::Store;
@@ -29,6 +31,10 @@ pub struct Services {
     pub metrics: Metrics,
     pub courier: Courier,
     pub settings: HttpSettings,
+    /// What keeps an eye on the tokens behind streams.
+    pub vigilance: Vigilance,
+    /// True once the order to stop was given. Streams end by it; everything else is drained.
+    pub stop: watch::Receiver<bool>,
 }
 
 /// How the service presents itself over HTTP.
@@ -44,6 +50,22 @@ pub struct HttpSettings {
     pub address_limits: RateLimits,
     /// Time for a whole request body to arrive.
     pub body_timeout: Duration,
-    /// Time for an answer to be made.
+    /// Time for an answer to be made. Of a stream that is its head.
     pub answer_timeout: Duration,
+    pub streams: StreamSettings,
+}
+
+/// The bounds of WebSockets and event streams.
+#[derive(Clone, Debug)]
+pub struct StreamSettings {
+    /// Running subscriptions of one application, over both together.
+    pub subscriptions_per_application: usize,
+    /// Time for a socket to send its `connection_init`.
+    pub init_timeout: Duration,
+    /// Time between two pings; a socket that is silent for two of them is given up.
+    pub ping_interval: Duration,
+    /// Time after which an idle event stream sends a comment.
+    pub keep_alive: Duration,
+    /// Time for a client to take some of what is sent.
+    pub write_timeout: Duration,
 }

@@ -25,6 +25,17 @@ use crate::store::Once;
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
+/// The connection's place among those that the server admits; put on the request by the accept loop. Whoever takes the
+/// connection over (a WebSocket) holds it to the end, so that bounds and the drain count it.
+#[derive(Clone)]
+pub struct Place(#[expect(dead_code, reason = "it is held, not read")] Arc<dyn std::any::Any + Send + Sync>);
+
+impl Place {
+    pub fn new(held: impl std::any::Any + Send + Sync) -> Self {
+        Self(Arc::new(held))
+    }
+}
+
 /// Who asks, for the log line; put on the response.
 #[derive(Clone, Debug)]
 pub struct AnsweredTo(pub Caller);
@@ -50,7 +61,11 @@ pub async fn identify(services: &Services, parts: &Parts) -> Result<(Caller, Met
 
 /// Counts a request that no application answers for.
 pub fn charge_address(services: &Services, parts: &Parts) -> Result<()> {
-    let address = client_address(&services.settings, parts);
+    charge_client(services, client_address(&services.settings, parts))
+}
+
+/// The same where the request is gone.
+pub fn charge_client(services: &Services, address: IpAddr) -> Result<()> {
     let now = services.store.clock().now();
     services.limiter.take(Key::address(address), services.settings.address_limits, 1, now).map(drop)
 }

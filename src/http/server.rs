@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
-use super::request::Peer;
+use super::request::{Peer, Place};
 
 /// The bounds of a server.
 #[derive(Clone, Debug)]
@@ -72,9 +72,11 @@ pub async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "TCP_NODELAY was refused");
         }
-        let router = router.clone();
+        let place = Place::new((entry, place));
+        let (router, held) = (router.clone(), place.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(held.clone());
             router.clone().oneshot(request)
         });
         let mut stream = TimeoutStream::new(stream);
@@ -94,7 +96,7 @@ pub async fn serve(
             if let Err(error) = ended {
                 tracing::debug!(%peer, %error, "connection ended early");
             }
-            drop((entry, place));
+            drop(place);
         });
     }
     drop(listener);

@@ -29,7 +29,7 @@ impl Scope {
 }
 
 /// A set of scopes. The order is that of the spec's table, whatever order they came in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scopes(u8);
 
 impl Scopes {

@@ -1,11 +1,12 @@
 //! The guard, for every operation of the catalogue and both facades: without a token 401, with each scope alone exactly
 //! the operations of that scope. A new operation is in here by being in the catalogue.
 
+use mercato::model::event::{EventKind, Kinds};
 use mercato::model::operation::{Access, Method, Operation};
-use mercato::model::scope::Scope;
+use mercato::model::scope::{Scope, Scopes};
 use serde_json::json;
 
-use crate::harness::{Party, Reply, TestApp};
+use crate::harness::{EventStream, Party, Reply, TestApp};
 
 const UNKNOWN: &str = "cus_01KE6X17G0C9ZQ4T8V2N5B7XKD";
 
@@ -20,6 +21,8 @@ async fn rest(party: &Party, operation: Operation) -> Option<u16> {
     };
     let request = party.request(method, &route.path.replace("{id}", UNKNOWN));
     let request = match route.method {
+        // It takes no body.
+        Method::Post if operation == Operation::DeliveriesResend => request,
         Method::Post | Method::Put => request.json(&json!({})),
         Method::Get | Method::Delete => request,
     };
@@ -44,6 +47,9 @@ fn document(field: &str) -> String {
             one(name)
         }
         "deliveries" => format!("{{ deliveries(webhookId: \"{UNKNOWN}\") {{ nodes {{ id }} }} }}"),
+        "events" if root == "Subscription" => "subscription { events { id } }".to_owned(),
+        "events" => many(name),
+        "event" => one(name),
         "contractStatistics" => "{ contractStatistics { totalContracts } }".to_owned(),
         "contractSeries" => {
             let range = "startDate: \"2026-01-01T00:00:00Z\", endDate: \"2026-02-01T00:00:00Z\"";
@@ -72,9 +78,21 @@ fn document(field: &str) -> String {
 
 /// The status of a field: that of its error, or 200.
 async fn graphql(party: &Party, field: &str) -> u16 {
-    let body = party.graphql(&document(field), json!({})).await.json();
+    let document = document(field);
+    if document.starts_with("subscription") {
+        return subscription(party, &document).await;
+    }
+    let body = party.graphql(&document, json!({})).await.json();
     let status = body["errors"][0]["extensions"]["status"].as_u64().unwrap_or(200);
     u16::try_from(status).expect("a status")
+}
+
+/// The status that a subscription is refused with, or 200.
+async fn subscription(party: &Party, document: &str) -> u16 {
+    match EventStream::of(EventStream::post(party, document, &json!({}))).await {
+        Ok(_) => 200,
+        Err(reply) => reply.status,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,8 +114,11 @@ async fn each_scope_opens_its_operations_and_no_others() {
     for scope in Scope::ALL {
         let party = app.party_in(organization, &[*scope]).await;
         for operation in Operation::ALL {
-            let Access::Scope(needed) = operation.access() else { continue };
-            let refused = needed != *scope;
+            let refused = match operation.access() {
+                Access::Scope(needed) => needed != *scope,
+                Access::Events => Kinds::visible(Scopes::from_iter([*scope])).is_empty(),
+                _ => continue,
+            };
             if let Some(status) = rest(&party, *operation).await {
                 assert_eq!(status == 403, refused, "{operation:?} with {scope}");
             }
@@ -132,5 +153,25 @@ async fn what_needs_a_person_or_oneself_is_closed_to_other_applications() {
             _ => party.post(&path, &json!({})).await,
         };
         reply.refused(403, "INSUFFICIENT_SCOPE");
+    }
+}
+
+/// Naming a kind of event needs the scope that reads its resource, in a pull and in a subscription.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_scope_opens_its_kinds_of_events() {
+    let app = TestApp::new().await;
+    let organization = app.organization("A").await;
+    for scope in Scope::ALL {
+        let party = app.party_in(organization, &[*scope]).await;
+        for kind in EventKind::ALL {
+            let name = kind.as_str().replace('.', "_").to_uppercase();
+            let expected = if kind.scope() == *scope { 200 } else { 403 };
+            let pull = format!("{{ events(kinds: [{name}]) {{ nodes {{ id }} }} }}");
+            let body = party.graphql(&pull, json!({})).await.json();
+            let status = body["errors"][0]["extensions"]["status"].as_u64().unwrap_or(200);
+            assert_eq!(status, u64::from(expected), "{kind} with {scope}");
+            let document = format!("subscription {{ events(kinds: [{name}]) {{ id }} }}");
+            assert_eq!(subscription(&party, &document).await, expected, "{kind} with {scope}");
+        }
     }
 }

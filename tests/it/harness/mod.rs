@@ -5,12 +5,14 @@
 //!   facades: [`Party::get`], [`Party::post`], [`Party::graphql`] …
 //! - [`Reply`]: an answer with its status, headers, text and JSON.
 //! - [`Facade`]: one scenario through both doors.
+//! - [`Socket`], [`EventStream`]: a WebSocket and an event stream; [`Feed`]: one subscription over either.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking, and says why")]
 
 mod facade;
 pub mod receiver;
 mod reply;
+mod socket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,7 @@ use serde_json::{Value, json};
 
 pub use facade::{CUSTOMERS, ENTITLEMENTS, Facade, METERING, OFFERS, WEBHOOKS};
 pub use reply::Reply;
+pub use socket::{EventStream, Feed, Socket, Transport};
 
 pub struct TestApp {
     pub app: App,
@@ -57,6 +60,10 @@ pub fn listen_options() -> ListenOptions {
         header_timeout: 15,
         body_timeout: 15,
         write_timeout: 15,
+        max_subscriptions_per_application: 200,
+        socket_init_timeout: 3,
+        socket_ping_interval: 30,
+        stream_keep_alive: 15,
         event_retention_days: 30,
         webhooks: WebhookOptions {
             webhook_allow_subnet: vec!["127.0.0.0/8".parse().expect("a subnet")],

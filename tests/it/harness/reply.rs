@@ -12,7 +12,10 @@ pub struct Reply {
 
 impl Reply {
     pub async fn of(request: reqwest::RequestBuilder) -> Self {
-        let response = request.send().await.expect("the service answers");
+        Self::from(request.send().await.expect("the service answers")).await
+    }
+
+    pub async fn from(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.expect("the body is text");
         Self { status, headers, text }
