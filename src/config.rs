@@ -137,7 +137,7 @@ pub struct ListenOptions {
     /// Seconds for a WebSocket to send its connection_init
     #[arg(long, env = "MERCATO_SOCKET_INIT_TIMEOUT", default_value_t = 3)]
     pub socket_init_timeout: u64,
-    /// Seconds between pings of a WebSocket; one that is silent for two of them is given up
+    /// Seconds between pings of a WebSocket; one that does not answer two of them is given up
     #[arg(long, env = "MERCATO_SOCKET_PING_INTERVAL", default_value_t = 30)]
     pub socket_ping_interval: u64,
     /// Seconds after which an idle event stream (SSE) sends a comment

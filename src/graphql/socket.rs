@@ -30,12 +30,16 @@ use crate::model::event::Sequence;
 
 /// The largest message. (A document may have 64 KiB; the rest is for variables.)
 const MESSAGE: usize = 1024 * 1024;
+/// A larger one is not even read to its end, and so cannot be answered either.
+const FRAME: usize = 2 * MESSAGE;
 /// Bytes that are read at once: small, because most sockets are silent most of the time.
 const READ: usize = 4 * 1024;
 /// What operations have said and the client has not taken yet.
 const QUEUE: usize = 16;
 /// Operations that one socket runs at once.
 const OPERATIONS: usize = 1_000;
+/// Pings without an answer after which a client is given up.
+const UNANSWERED: u32 = 2;
 /// Time for the closing handshake.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// The longest reason of a close, in bytes (RFC 6455 §5.5).
@@ -87,12 +91,11 @@ pub async fn upgrade(endpoint: Arc<Endpoint>, mut parts: Parts) -> Result<Respon
     let upgrade = upgrade
         .read_buffer_size(READ)
         .write_buffer_size(0)
-        .max_message_size(MESSAGE)
-        .max_frame_size(MESSAGE)
+        .max_message_size(FRAME)
+        .max_frame_size(FRAME)
         .on_failed_upgrade(|error| tracing::debug!(%error, "a socket was not taken over"));
     Ok(upgrade.on_upgrade(move |socket| {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let now = Instant::now();
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let connection = Connection {
@@ -105,8 +108,8 @@ pub async fn upgrade(endpoint: Arc<Endpoint>, mut parts: Parts) -> Result<Respon
             sender,
             queue,
             look,
-            heard: now,
-            pinged: now,
+            pinged: Instant::now(),
+            unanswered: 0,
             summary: Summary::new("graphql.ws", None),
         };
         async move {
@@ -142,9 +145,9 @@ struct Connection {
     queue: mpsc::Receiver<Said>,
     look: Interval,
     stop: watch::Receiver<bool>,
-    /// When the client gave its last sign of life, and when it was asked for one.
-    heard: Instant,
+    /// When the client was last asked for a sign of life, and how often since it gave one.
     pinged: Instant,
+    unanswered: u32,
     summary: Summary,
 }
 
@@ -223,9 +226,12 @@ impl Connection {
     }
 
     fn received(&mut self, received: Option<Result<Message, axum::Error>>) -> Result<Option<Incoming>, End> {
-        self.heard = Instant::now();
+        self.unanswered = 0;
         match received {
             None | Some(Ok(Message::Close(_))) => Err(End::Left("the client left".to_owned())),
+            Some(Ok(Message::Text(text))) if text.len() > MESSAGE => {
+                Err(End::close(4400, "Invalid message: it is larger than 1 MiB"))
+            }
             Some(Ok(Message::Text(text))) => Incoming::read(&text).map(Some).map_err(|reason| End::close(4400, reason)),
             Some(Ok(Message::Binary(_))) => Err(End::close(4400, "Invalid message: it is binary")),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(None),
@@ -299,15 +305,15 @@ impl Connection {
 
     async fn look_after(&mut self, vigil: &Vigil) -> Result<(), End> {
         self.check(vigil).await?;
-        let pause = self.endpoint.services.settings.streams.ping_interval;
-        if self.heard.elapsed() > pause * 2 {
+        if self.pinged.elapsed() < self.endpoint.services.settings.streams.ping_interval {
+            return Ok(());
+        }
+        if self.unanswered == UNANSWERED {
             return Err(End::Left("the client was silent for too long".to_owned()));
         }
-        if self.pinged.elapsed() >= pause {
-            self.pinged = Instant::now();
-            self.send(Message::Ping(bytes::Bytes::new())).await?;
-        }
-        Ok(())
+        self.pinged = Instant::now();
+        self.unanswered += 1;
+        self.send(Message::Ping(bytes::Bytes::new())).await
     }
 
     async fn check(&mut self, vigil: &Vigil) -> Result<(), End> {

@@ -62,7 +62,7 @@ pub struct StreamSettings {
     pub subscriptions_per_application: usize,
     /// Time for a socket to send its `connection_init`.
     pub init_timeout: Duration,
-    /// Time between two pings; a socket that is silent for two of them is given up.
+    /// Time between two pings; a socket that does not answer two in a row is given up.
     pub ping_interval: Duration,
     /// Time after which an idle event stream sends a comment.
     pub keep_alive: Duration,

@@ -40,16 +40,17 @@ fn document(field: &str) -> String {
         |name: &str, input: &str| format!("mutation {{ {name}(input: {{ {input} }}) {{ userErrors {{ code }} }} }}");
     let (root, name) = field.split_once('.').expect("a root and a field");
     match name {
-        "customers" | "entitlements" | "privateOffers" | "meteringSubmissions" | "applications" | "webhooks" => {
-            many(name)
-        }
-        "customer" | "entitlement" | "privateOffer" | "meteringSubmission" | "application" | "webhook" | "delivery" => {
-            one(name)
-        }
-        "deliveries" => format!("{{ deliveries(webhookId: \"{UNKNOWN}\") {{ nodes {{ id }} }} }}"),
         "events" if root == "Subscription" => "subscription { events { id } }".to_owned(),
-        "events" => many(name),
-        "event" => one(name),
+        "customers"
+        | "entitlements"
+        | "privateOffers"
+        | "meteringSubmissions"
+        | "events"
+        | "applications"
+        | "webhooks" => many(name),
+        "customer" | "entitlement" | "privateOffer" | "meteringSubmission" | "event" | "application" | "webhook"
+        | "delivery" => one(name),
+        "deliveries" => format!("{{ deliveries(webhookId: \"{UNKNOWN}\") {{ nodes {{ id }} }} }}"),
         "contractStatistics" => "{ contractStatistics { totalContracts } }".to_owned(),
         "contractSeries" => {
             let range = "startDate: \"2026-01-01T00:00:00Z\", endDate: \"2026-02-01T00:00:00Z\"";

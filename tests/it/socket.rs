@@ -143,7 +143,7 @@ async fn what_is_no_message_closes_the_socket() {
         (Message::text("{\"type\":\"complete\",\"id\":\"\"}"), 4400, "Invalid message: id must be a string"),
         (Message::text("{\"type\":\"ping\",\"payload\":1}"), 4400, "Invalid message: payload must be an object"),
         (Message::binary(b"{}".to_vec()), 4400, "Invalid message: it is binary"),
-        (Message::text(format!("{{\"type\":\"{}\"}}", "x".repeat(1024 * 1024))), 4400, "Invalid message: "),
+        (Message::text(format!("{{\"type\":\"{}\"}}", "x".repeat(1024 * 1024))), 4400, "Invalid message: it is larger"),
         (Message::text("{\"type\":\"connection_init\"}"), 4429, "Too many initialisation requests"),
     ] {
         let mut socket = Socket::ready(&party).await;
