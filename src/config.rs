@@ -40,6 +40,9 @@ pub enum Command {
     /// First records, offline
     #[command(subcommand)]
     Application(ApplicationCommand),
+    /// A running service's events
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// Print a contract
     Schema(SchemaOptions),
     /// Exit 0 if the service answers: for containers
@@ -285,6 +288,32 @@ pub struct LimitOptions {
     /// Requests in any minute
     #[arg(long, default_value_t = 50)]
     pub per_minute: u32,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum EventsCommand {
+    /// Print events as they come, one JSON object a line
+    Tail(TailOptions),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct TailOptions {
+    /// The service's address
+    #[arg(long, env = "MERCATO_URL", default_value = "http://127.0.0.1:8080")]
+    pub url: String,
+    /// Where it serves /oauth, if not at the same address
+    #[arg(long, env = "MERCATO_AUTH_URL")]
+    pub auth_url: Option<String>,
+    #[arg(long, env = "MERCATO_CLIENT_ID")]
+    pub client_id: String,
+    #[arg(long, env = "MERCATO_CLIENT_SECRET", hide_env_values = true)]
+    pub client_secret: String,
+    /// Begin after this sequence; from now on unless told
+    #[arg(long)]
+    pub after: Option<u64>,
+    /// Kinds, such as customer.created, separated by commas; all that the client may see unless told
+    #[arg(long, value_delimiter = ',')]
+    pub kinds: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -5,6 +5,7 @@
 //! One process serves REST (`/api/v1`, `/oauth`) and GraphQL (`/graphql`) over one layer of resolvers, which is the only
 //! way to a SurrealDB database: embedded in the process, or a server that several processes share. Every change is one
 //! transaction that also writes its event into a gap-free log per organization; webhooks and subscriptions read that log.
+//! (There is one reader of it, [`store::log::Tail`]; a webhook is one that remembers its place in the database.)
 //!
 //! # Code map
 //!
@@ -15,6 +16,8 @@
 //! | [`store`] | the only place that speaks SurrealQL |
 //! | [`call`] | who is calling; [`call::Call::grant`], the guard and the only door to the store |
 //! | [`resolvers`] | what the service can do: one plain async function per operation |
+//! | [`courier`] | one signed request to an address outside: which targets are allowed, what may happen |
+//! | [`webhook`] | the life of an event after its commit: leases, lanes, the schedule |
 //! | [`auth`] | a header in, a caller out; the client-credentials grant; the rate limiter |
 //! | [`http`] | what both facades share of HTTP, and the server itself |
 //! | [`rest`], [`graphql`] | the facades: decode, one call, encode |
@@ -30,6 +33,9 @@
 //!   ([`model::tally`]) and what its customer counts of it change in the same block.
 //! - Numbers of the domain are [`model::decimal::Decimal`]s. No float is computed with; none is rounded silently.
 //! - An event's JSON is made once. Whoever delivers it sends those bytes.
+//! - Results of deliveries are written in a transaction that holds only under the lease and the webhook's revision; what a
+//!   process that dies has not written is done again, under the same `webhook-id`.
+//! - The connector of webhooks is given addresses that were checked, and no others.
 //! - A record's key begins with its organization, so another organization's record is as unknown as one that never was.
 //! - What is remembered of reads is exact: every write of an organization passes [`store::Tenant::write`], which voids what
 //!   was read before it. Rows that are changed elsewhere would be served stale; there is no elsewhere.
@@ -66,6 +72,17 @@
 //! 5. From then on [`resolvers::clockwork`] looks after it: one worker asks each second for what is due, by an index, and
 //!    does it in the order in which it became due.
 //!
+//! # What happens to an event after its commit
+//!
+//! 1. [`store::Tenant::write`] says that the organization has news. Nothing depends on it: whoever reads the log also looks
+//!    by itself.
+//! 2. The pump of the organization's channel ([`store::log`]), if anybody follows it, reads the log from where it was.
+//! 3. Each subscription takes what its scopes and its filter admit from its own [`store::log::Tail`]; `graphql::rendering`
+//!    executes a document once per event for all that sent the same one.
+//! 4. [`webhook::dispatcher`] starts a lane for each webhook of the organization that is behind the log. The lane takes the
+//!    lease, begins an attempt per event while there is room, and writes down many results at once.
+//! 5. What failed stands in the `retry` table under the moment when it is due; the dispatcher looks for those.
+//!
 //! # What happens when a secret is regenerated
 //!
 //! 1. [`resolvers::applications::regenerate_secret`] passes [`call::Call::grant_itself`]: the application itself, or an
@@ -73,6 +90,9 @@
 //! 2. One block stores the new hash, raises the application's `epoch`, writes the audit entry.
 //! 3. A token row carries the epoch it was issued under, and every request reads both; so from that commit on every older
 //!    token is void, in every process.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub mod app;
 pub mod auth;

@@ -13,6 +13,7 @@ use mercato::config::{Command, CommandLine, ListenOptions};
 use mercato::model::customer::NewCustomer;
 use mercato::model::event::EventKind;
 use mercato::model::id::OrganizationId;
+use mercato::model::scope::Scope;
 use mercato::model::vendor::Vendor;
 use mercato::model::webhook::WebhookInput;
 use mercato::resolvers::{customers, webhooks};
@@ -75,6 +76,16 @@ impl Stand {
         webhooks::create(&self.call(), &self.app.services.courier, input).await.expect("the webhook breaks no rule");
     }
 
+    pub fn address(&self) -> std::net::SocketAddr {
+        crate::service::address(&self.app)
+    }
+
+    /// A token of a new application.
+    pub async fn token(&self, scopes: &[Scope]) -> String {
+        let made = crate::service::application(&self.store, self.organization, scopes).await;
+        crate::service::issue_token(&self.app.auth_url, &made.application.client_id, &made.client_secret).await
+    }
+
     /// One event.
     pub async fn happen(&self) {
         let new = NewCustomer {
@@ -123,6 +134,8 @@ async fn throughput(scale: &Scale, receivers: usize) -> Line {
     let stand = Stand::new(receivers, Workers::ByHand).await;
     let dispatcher = stand.app.dispatcher.as_ref().expect("it is driven by hand");
     let events = scale.deliveries / receivers;
+    let ca = reqwest::Certificate::from_pem(stand.authority.pem().as_bytes()).expect("PEM");
+    let client = reqwest::Client::builder().no_proxy().tls_certs_merge([ca]).build().expect("a client");
     let mut rounds = Vec::new();
     for round in 0..=scale.dispatch_rounds {
         for _ in 0..events {
@@ -130,7 +143,7 @@ async fn throughput(scale: &Scale, receivers: usize) -> Line {
         }
         let body = stand.store.tenant(stand.organization, None).events_after(Default::default(), 1).await;
         let body = body.expect("the log can be read").remove(0).envelope.to_string();
-        let floor = bare(&stand, events, &body).await;
+        let floor = bare(&stand, &client, events, &body).await;
         stand.forget();
         let began = Instant::now();
         let settled = dispatcher.settle().await.expect("deliveries succeed");
@@ -146,9 +159,7 @@ async fn throughput(scale: &Scale, receivers: usize) -> Line {
 }
 
 /// A loop of POSTs with as many under way as the dispatcher has.
-async fn bare(stand: &Stand, events: usize, body: &str) -> f64 {
-    let ca = reqwest::Certificate::from_pem(stand.authority.pem().as_bytes()).expect("PEM");
-    let client = reqwest::Client::builder().no_proxy().tls_certs_merge([ca]).build().expect("a client");
+async fn bare(stand: &Stand, client: &reqwest::Client, events: usize, body: &str) -> f64 {
     let under_way = Arc::new(tokio::sync::Semaphore::new((PER_WEBHOOK * stand.receivers.len()).min(PER_ORGANIZATION)));
     let mut loops = tokio::task::JoinSet::new();
     let began = Instant::now();

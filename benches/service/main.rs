@@ -9,6 +9,7 @@ mod contract_fill;
 mod contracts;
 mod creations;
 mod dispatch;
+mod fanout;
 mod fill;
 mod graph;
 mod pages;
@@ -22,6 +23,7 @@ mod rows;
 mod scale;
 mod service;
 mod sizes;
+mod sockets;
 mod writes;
 
 use std::sync::Mutex;
@@ -34,8 +36,8 @@ use scale::Scale;
 /// As in `src/main.rs`: the engine recurses deeply.
 const STACK: usize = 10 * 1024 * 1024;
 
-const SECTIONS: [&str; 9] =
-    ["process", "reads", "graph", "writes", "offers", "dispatch", "latency", "pages", "contracts"];
+const SECTIONS: [&str; 10] =
+    ["process", "reads", "graph", "writes", "offers", "dispatch", "latency", "fanout", "pages", "contracts"];
 
 fn main() {
     log_as_serve_does();
@@ -64,6 +66,7 @@ fn run(section: &str, scale: &Scale) -> Vec<Line> {
             "offers" => writes::measure::<Offers>(scale).await,
             "dispatch" => dispatch::measure(scale).await,
             "latency" => dispatch::latency(scale).await,
+            "fanout" => fanout::measure(scale).await,
             "pages" => pages::measure(scale).await,
             "contracts" => contracts::measure(scale).await,
             _ => unreachable!("{section} is not a section"),

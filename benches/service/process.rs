@@ -37,28 +37,42 @@ pub fn measure(scale: &Scale) -> Vec<Line> {
 }
 
 /// A running process.
-struct Serve {
+pub struct Serve {
     child: Child,
+    pub address: SocketAddr,
     /// From the spawn to the ready file and a 200 on `/readyz`.
     ready: Duration,
 }
 
 impl Serve {
-    fn start(place: &Place) -> Self {
+    pub fn start(place: &Place) -> Self {
         let ready_file = place.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let mut command = Command::new(env!("CARGO_BIN_EXE_mercato"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--database", &place.url(), "--ready-file"]);
+        command.args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--max-subscriptions-per-application",
+            "100000",
+            "--max-connections-per-address",
+            "100000",
+            "--max-connections",
+            "100000",
+            "--database",
+            &place.url(),
+            "--ready-file",
+        ]);
         // No settings of whoever runs this.
         command.arg(&ready_file).env_clear().current_dir(place.path()).stderr(Stdio::null()).stdin(Stdio::null());
         let began = Instant::now();
         let child = command.spawn().expect("cargo built the program");
         let address = poll(began, || address(&ready_file));
         poll(began, || is_ready(address).then_some(()));
-        Self { child, ready: began.elapsed() }
+        Self { child, address, ready: began.elapsed() }
     }
 
-    fn resident_mb(&self) -> f64 {
+    pub fn resident_mb(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the process runs");
         let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
         let kibibytes: f64 = kibibytes.and_then(|text| text.parse().ok()).expect("Linux tells VmRSS");
@@ -66,7 +80,7 @@ impl Serve {
     }
 
     /// SIGTERM, and exit 0.
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         let told = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         assert!(told.is_ok_and(|status| status.success()), "the process can be told to stop");
         let status = self.child.wait().expect("it is our child");

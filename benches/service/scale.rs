@@ -22,6 +22,11 @@ pub struct Scale {
     pub deliveries: usize,
     /// How long events happen at a steady rate.
     pub latency_time: Duration,
+    /// Subscribers that one event goes to, how often, and how many are there when nothing happens.
+    pub subscribers: [usize; 3],
+    pub fan_out_rounds: usize,
+    pub fan_outs: usize,
+    pub idle_subscribers: usize,
     /// Starts of the process on each kind of database.
     pub starts: usize,
     /// How long the process idles before its memory is read.
@@ -49,6 +54,10 @@ impl Scale {
             dispatch_rounds: 5,
             deliveries: 4_000,
             latency_time: Duration::from_secs(20),
+            subscribers: [100, 1_000, 5_000],
+            fan_out_rounds: 5,
+            fan_outs: 10,
+            idle_subscribers: 2_000,
             starts: 5,
             idle: Duration::from_secs(5),
         }
@@ -66,6 +75,10 @@ impl Scale {
             dispatch_rounds: 1,
             deliveries: 400,
             latency_time: Duration::from_secs(2),
+            subscribers: [20, 100, 300],
+            fan_out_rounds: 1,
+            fan_outs: 5,
+            idle_subscribers: 300,
             starts: 1,
             idle: Duration::from_secs(1),
         }

@@ -4,9 +4,14 @@ use std::net::SocketAddr;
 
 use clap::Parser;
 use mercato::app::{App, Workers};
+use mercato::call::{Call, Caller};
 use mercato::cli::fill;
 use mercato::config::{Command, CommandLine, ListenOptions};
+use mercato::model::application::{ApplicationInput, ApplicationWithSecret, RateLimits};
 use mercato::model::id::OrganizationId;
+use mercato::model::scope::Scope;
+use mercato::resolvers::applications;
+use mercato::store::Store;
 
 use crate::place::Place;
 
@@ -24,14 +29,18 @@ impl Running {
         let credentials = fill(&store, customers, |_| {}).await.expect("the sample fits into an empty database");
         let app = App::start(store, &listen_options(), Workers::Running).await.expect("a free port can be had");
         let client = &credentials.load_client;
-        let token = token(&app, &client.application.client_id, &client.client_secret).await;
+        let token = issue_token(&app.auth_url, &client.application.client_id, &client.client_secret).await;
         Self { app, organization: credentials.organization, token, _place: place }
     }
 
     pub fn address(&self) -> SocketAddr {
-        let address = self.app.base_url.strip_prefix("http://").and_then(|address| address.parse().ok());
-        address.expect("the base URL is the listener's address")
+        address(&self.app)
     }
+}
+
+pub fn address(app: &App) -> SocketAddr {
+    let address = app.base_url.strip_prefix("http://").and_then(|address| address.parse().ok());
+    address.expect("the base URL is the listener's address")
 }
 
 /// What `mercato serve --listen 127.0.0.1:0` reads.
@@ -43,9 +52,28 @@ fn listen_options() -> ListenOptions {
     }
 }
 
-async fn token(app: &App, id: &str, secret: &str) -> String {
+/// A client without limits in a database that nobody has open yet.
+pub async fn made_offline(place: &Place) -> (String, String) {
+    let store = place.store().await;
+    let organization = store.create_organization("Bench").await.expect("an organization can be made");
+    let made = application(&store, organization, Scope::ALL).await;
+    (made.application.client_id, made.client_secret)
+}
+
+pub async fn application(store: &Store, organization: OrganizationId, scopes: &[Scope]) -> ApplicationWithSecret {
+    let call = Call::new(store.clone(), Caller::Operator { organization }, None);
+    let input = ApplicationInput {
+        name: Some("Bench".to_owned()),
+        scopes: Some(scopes.to_vec()),
+        ..ApplicationInput::default()
+    };
+    let made = applications::create_with_limits(&call, input, RateLimits::UNLIMITED).await;
+    made.expect("the application breaks no rule")
+}
+
+pub async fn issue_token(auth_url: &str, id: &str, secret: &str) -> String {
     let request = reqwest::Client::new()
-        .post(format!("{}/oauth/token", app.auth_url))
+        .post(format!("{auth_url}/oauth/token"))
         .header("content-type", "application/x-www-form-urlencoded")
         .body(format!("grant_type=client_credentials&client_id={id}&client_secret={secret}"));
     let answer: serde_json::Value =

@@ -2,6 +2,7 @@
 
 mod database;
 mod demo;
+mod events;
 mod healthcheck;
 mod history;
 mod records;
@@ -11,7 +12,7 @@ mod secret_key;
 mod serve;
 
 use crate::clock::Clock;
-use crate::config::{self, Command, DatabaseOptions};
+use crate::config::{self, Command, DatabaseOptions, EventsCommand};
 use crate::store::connect::Target;
 use crate::store::{OpenError, Store};
 
@@ -29,6 +30,7 @@ pub async fn run() -> Result<(), String> {
         Command::Doctor(options) => database::doctor(&options).await,
         Command::Organization(command) => records::organization(command).await,
         Command::Application(command) => records::application(command).await,
+        Command::Events(EventsCommand::Tail(options)) => events::tail(options).await,
         Command::Schema(options) => {
             schema::print(&options);
             Ok(())

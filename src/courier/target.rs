@@ -4,8 +4,10 @@
 //! The rules apply twice: to the text of a URL when it is written down, and to the addresses behind it at every attempt.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, LazyLock};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use tokio::sync::Semaphore;
 use url::{Host, Url};
 
 use crate::model::webhook::AttemptError;
@@ -117,7 +119,7 @@ impl Allowed {
         let port = url.port_or_known_default().unwrap_or(443);
         let addresses: Vec<SocketAddr> = match (literal(url), url.domain()) {
             (Some(address), _) => vec![(address, port).into()],
-            (None, Some(name)) => tokio::net::lookup_host((name, port)).await.map_err(|_| AttemptError::Dns)?.collect(),
+            (None, Some(name)) => look_up(name.to_owned(), port).await?,
             (None, None) => Vec::new(),
         };
         self.admit(addresses)
@@ -134,6 +136,19 @@ impl Allowed {
             Err(AttemptError::Blocked)
         }
     }
+}
+
+/// Lookups under way. Each holds a thread until its name server answers, also when nobody waits for it any more.
+static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(128)));
+
+async fn look_up(name: String, port: u16) -> Result<Vec<SocketAddr>, AttemptError> {
+    let place = Arc::clone(&LOOKUPS).acquire_owned().await.map_err(|_| AttemptError::Dns)?;
+    let lookup = tokio::spawn(async move {
+        let found = tokio::net::lookup_host((name, port)).await.map(Iterator::collect);
+        drop(place);
+        found
+    });
+    lookup.await.ok().and_then(Result::ok).ok_or(AttemptError::Dns)
 }
 
 /// The address that a host is, in whatever notation: the URL standard reads `0x7f.1` and `2130706433` as `127.0.0.1`.

@@ -1,4 +1,4 @@
-//! Forgetting what is past its retention: expired tokens, idempotency rows, events. Index-backed and in small portions,
+//! Forgetting what is past its retention: expired tokens, idempotency rows, events with their deliveries. Index-backed and in small portions,
 //! so that a sweep never holds anybody up.
 
 use chrono::TimeDelta;
@@ -17,6 +17,7 @@ pub struct Swept {
     pub tokens: usize,
     pub keys: usize,
     pub events: usize,
+    pub deliveries: usize,
 }
 
 impl Store {
@@ -31,7 +32,49 @@ impl Store {
             tokens: self.remove_all(TOKENS, EXPIRED_RETENTION).await?,
             keys: self.remove_all(KEYS, RETENTION).await?,
             events: self.remove_all(EVENTS, event_retention).await?,
+            deliveries: self.sweep_deliveries().await?,
         })
+    }
+
+    /// Deliveries whose events are no longer kept, and all of webhooks that are gone. Sequences are inverted in their
+    /// keys, so the old ones are the end of each webhook's range.
+    async fn sweep_deliveries(&self) -> Result<usize> {
+        const KEPT: &str = "SELECT VALUE record::id(id) FROM dispatch";
+        const GONE: &str = "SELECT VALUE record::id(id) FROM discarded";
+        const OLDEST: &str =
+            "RETURN (SELECT VALUE record::id(id)[1] FROM type::record('event', [$org]..[$org, ..]) LIMIT 1)[0]
+            ?? type::record('organization', $org).sequence + 1";
+        let mut removed = 0;
+        for [org, key] in self.ask::<Vec<[String; 2]>>(KEPT, vars! {}).await? {
+            let oldest: Option<i64> = self.ask(OLDEST, vars! { "org" => org.clone() }).await?;
+            let first = super::dispatch::place(oldest.unwrap_or_default()) + 1;
+            removed += self.remove_deliveries(&org, &key, first).await?;
+        }
+        for [org, key] in self.ask::<Vec<[String; 2]>>(GONE, vars! {}).await? {
+            removed += self.remove_deliveries(&org, &key, 0).await?;
+            self.run("DELETE type::record('discarded', [$org, $key])", vars! { "org" => org, "key" => key }).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Those of a webhook from a place on, with what marks them.
+    async fn remove_deliveries(&self, org: &str, key: &str, first: i64) -> Result<usize> {
+        const PORTION_OF: &str = "{
+            LET $gone = SELECT id, record::id(id)[2] AS place, status FROM
+                type::record('delivery', [$org, $key, $first]..[$org, $key, ..]) LIMIT $portion;
+            DELETE $gone.map(|$row| type::record('undelivered', [$org, $key, $row.status, $row.place]));
+            DELETE $gone.id;
+            RETURN array::len($gone);
+        }";
+        let mut removed = 0;
+        loop {
+            let vars = vars! { "org" => org, "key" => key, "first" => first, "portion" => PORTION };
+            let gone: Option<i64> = self.ask(PORTION_OF, vars).await?;
+            removed += usize::try_from(gone.unwrap_or_default()).unwrap_or_default();
+            if gone.unwrap_or_default() < PORTION {
+                return Ok(removed);
+            }
+        }
     }
 
     async fn remove_all(&self, portion: &'static str, age: TimeDelta) -> Result<usize> {

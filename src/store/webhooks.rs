@@ -216,11 +216,15 @@ impl Tenant {
     pub fn plan_webhook_deleted(&self, from: &StoredWebhook, actor: &str) -> Plan<Webhook> {
         const DELETE: &str = "
             DELETE ONLY $record RETURN BEFORE;
+            DELETE $dispatch;
+            UPSERT ONLY $discarded RETURN NONE;
             DELETE type::record('retry', [$org, $key]..[$org, $key, ..]);
             DELETE type::record('undelivered', [$org, $key]..[$org, $key, ..]);";
         let webhook = from.webhook.clone();
         let vars = vars! {
             "org" => self.organization.to_string(), "key" => webhook.id.key(),
+            "dispatch" => self.record(DISPATCH, webhook.id.key()),
+            "discarded" => self.record("discarded", webhook.id.key()),
         };
         let block = self.unmoved_webhook(from).then(DELETE, vars);
         let block = self.audited(block, actor, "webhook.deleted", webhook.id.to_string());

@@ -27,8 +27,8 @@ pub enum Source {
     Head,
     /// A range of the log, again.
     Replay,
-    /// It was due again at this moment.
-    Retry(Timestamp),
+    /// It is due again.
+    Retry,
 }
 
 /// One delivery to be attempted.
@@ -37,6 +37,8 @@ pub struct Job {
     pub delivery: Delivery,
     /// Its status in the store, if it has a row there.
     pub known: Option<DeliveryStatus>,
+    /// When it would have been attempted again: what it does now takes the place of that.
+    pub retried: Option<Timestamp>,
     pub source: Source,
 }
 
@@ -146,7 +148,7 @@ impl Book {
                 stretch.pass(sequence);
                 stretch.open.insert(sequence.0);
             }
-            (Source::Replay | Source::Retry(_), _) => {}
+            (Source::Replay | Source::Retry, _) => {}
         }
     }
 
@@ -217,10 +219,9 @@ impl Book {
         match (job.source, &mut self.replay) {
             (Source::Head, _) => drop(self.head.open.remove(&sequence)),
             (Source::Replay, Some((_, stretch))) => drop(stretch.open.remove(&sequence)),
-            (Source::Replay | Source::Retry(_), _) => {}
+            (Source::Replay | Source::Retry, _) => {}
         }
-        let retried = if let Source::Retry(due) = job.source { Some(due) } else { None };
-        self.landed.push(Recorded { delivery: job.delivery, known: job.known, retried });
+        self.landed.push(Recorded { delivery: job.delivery, known: job.known, retried: job.retried });
     }
 
     /// Where the dispatch is when all that has landed is written down. A replay that is over is none.

@@ -30,10 +30,10 @@ use crate::store::webhooks::StoredWebhook;
 /// How long a lease lasts. Every recording renews it, and one is made at least each [`PATIENCE`] while there is work.
 const LEASE: TimeDelta = TimeDelta::seconds(30);
 /// Results that are written down at once, and how long the first of them waits for others.
-const BATCH: usize = 64;
+const BATCH: usize = 256;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Deliveries under way or not yet written down.
-const IN_HAND: usize = 512;
+const IN_HAND: usize = 1024;
 /// How often the webhook is read again where other processes may change it.
 const REFRESH: Duration = Duration::from_millis(500);
 

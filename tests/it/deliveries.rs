@@ -351,3 +351,49 @@ async fn what_a_dead_process_did_not_write_down_is_done_again() {
     assert_eq!(ids(&again), [ids(&first)[0].clone(), ids(&first)[2].clone()]);
     assert_eq!(read(&party, &hook).await["lastSequence"], 3);
 }
+
+/// A replay takes over what was due again, so nothing is sent a second time for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_takes_the_place_of_a_retry() {
+    let (app, authority) = app().await;
+    let party = app.party().await;
+    let receiver = Receiver::start(&authority).await;
+    let hook = webhook(&party, &receiver.url()).await;
+    receiver.behave(Manner::Answer(500));
+    party.customer("1").await;
+    app.settle().await;
+    receiver.behave(Manner::Answer(200));
+    party.post(&format!("/api/v1/webhook/{}/replay", id(&hook)), &json!({ "fromSequence": 1 })).await.data();
+    app.settle().await;
+    app.advance(TimeDelta::minutes(2));
+    assert_eq!(app.settle().await, 0);
+    assert_eq!(receiver.take().len(), 2);
+}
+
+/// Deliveries go with their events; those of a webhook that is gone, with the next sweep.
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_are_forgotten_with_their_events_and_their_webhooks() {
+    let (app, authority) = app().await;
+    let mut party = app.party().await;
+    let (receiver, dead) = (Receiver::start(&authority).await, Receiver::start(&authority).await);
+    dead.behave(Manner::Answer(410));
+    let hooks = [webhook(&party, &receiver.url()).await, webhook(&party, &dead.url()).await];
+    let retention = TimeDelta::days(30);
+    for account in 0..3 {
+        party.customer(&account.to_string()).await;
+        app.settle().await;
+        app.advance(TimeDelta::days(14));
+        party.refresh().await;
+    }
+    let rows = async |table: &str| app.rows(&format!("SELECT * FROM {table}")).await.len();
+    assert_eq!((rows("delivery").await, rows("undelivered").await), (6, 3));
+    let swept = app.store.sweep(retention).await.expect("the sweep runs");
+    assert_eq!((swept.events, swept.deliveries), (1, 2));
+    assert_eq!((rows("delivery").await, rows("undelivered").await), (4, 2));
+    party.delete(&format!("/api/v1/webhook/{}", id(&hooks[1]))).await.ok();
+    assert_eq!(app.store.sweep(retention).await.expect("the sweep runs").deliveries, 2);
+    for table in ["undelivered", "retry", "discarded"] {
+        assert_eq!(rows(table).await, 0, "{table}");
+    }
+    assert_eq!((rows("delivery").await, rows("dispatch").await, deliveries(&party, &hooks[0]).await.len()), (2, 1, 2));
+}

@@ -63,7 +63,7 @@ fn document(field: &str) -> String {
             make(name, "vendor: CLOUD_A, listingId: \"\", customerId: \"\", details: { pricing: { duration: 0 } }")
         }
         "submitMetering" => make(name, "details: { customer: { id: \"\" } }"),
-        "createWebhook" => make(name, "name: \"\", url: \"\", events: [CUSTOMER_CREATED]"),
+        "createWebhook" => make(name, "name: \"\", url: \"\", events: []"),
         "testWebhook" => format!("mutation {{ testWebhook(webhookId: \"{UNKNOWN}\") {{ userErrors {{ code }} }} }}"),
         "replayWebhook" => {
             let input = "input: { fromSequence: 1 }";

@@ -92,6 +92,25 @@ install_fuzzer() {
   fi
 }
 
+install_events() {
+  clients=$(packages events-clients "$here"/events/clients/package*.json)
+  if [[ ! -e $clients/installed ]]; then
+    rm -rf "$clients"
+    mkdir -p "$clients"
+    cp "$here"/events/clients/package*.json "$clients"
+    (cd "$clients" && npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error)
+    touch "$clients/installed"
+  fi
+  cp "$here"/events/clients/*.mjs "$clients"
+  receiver_venv=$(packages events-receivers "$here/events/requirements.txt" <(python3 --version))
+  if [[ ! -e $receiver_venv/installed ]]; then
+    rm -rf "$receiver_venv"
+    python3 -m venv "$receiver_venv"
+    "$receiver_venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/events/requirements.txt"
+    touch "$receiver_venv/installed"
+  fi
+}
+
 failed=()
 suite() {
   say "$1"
@@ -102,6 +121,7 @@ suite() {
 say "Packages, in $cache"
 install_audits
 install_fuzzer
+install_events
 
 say "A demo, stopped again, and records made offline beside it"
 start_demo
@@ -137,6 +157,12 @@ suite "Fuzzing GraphQL" fuzz graphql "$(ready graphqlUrl)"
 say "Stop"
 stop_demo
 echo "exit status 0"
+
+# Each of these has processes of its own.
+events() { PYTHONDONTWRITEBYTECODE=1 "$receiver_venv/bin/python" "$here/events/$1.py" "$binary" "${@:2}"; }
+suite "Events: the same bytes everywhere" events same_bytes "$clients"
+suite "Events: kill -9 under load" events crash 5
+suite "Events: bad receivers" events receivers
 
 if (( ${#failed[@]} )); then
   printf '\nfailed: %s\n' "$(IFS=,; echo "${failed[*]}")"

@@ -35,11 +35,11 @@ impl Lane {
                     continue;
                 }
                 let event = self.tenant.events_at(&[sequence]).await?.pop();
-                let known = Some(DeliveryStatus::Pending);
                 match event {
                     Some(event) => {
-                        let source = Source::Retry(retry.due);
-                        return Ok(Some(Job { event, delivery: retry.delivery, known, source }));
+                        let (known, retried) = (Some(DeliveryStatus::Pending), Some(retry.due));
+                        let delivery = retry.delivery;
+                        return Ok(Some(Job { event, delivery, known, retried, source: Source::Retry }));
                     }
                     None => self.give_up_expired(retry),
                 }
@@ -98,6 +98,7 @@ impl Lane {
                 let mut job = self.new_job(event, Source::Replay)?;
                 job.known = status;
                 if let Some(delivery) = known {
+                    job.retried = delivery.next_attempt_at;
                     job.delivery = Delivery { series: 0, ..delivery };
                 }
                 return Ok(Some(job));
@@ -138,6 +139,6 @@ impl Lane {
     fn new_job(&self, event: Arc<Event>, source: Source) -> Result<Job> {
         let (organization, webhook) = (self.tenant.organization(), self.stored.webhook.id);
         let delivery = Delivery::new(organization, webhook, &event, self.tenant.clock().now())?;
-        Ok(Job { event, delivery, known: None, source })
+        Ok(Job { event, delivery, known: None, retried: None, source })
     }
 }

@@ -28,9 +28,10 @@ class Authority:
 
 
 class Inbox:
-    """Keeps every request in the order of arrival. `answer(received)` gives the status; 204 unless told."""
+    """Keeps every request in the order of arrival. `answer(received)` gives the status, 204 unless told; `pause(body)` the
+    seconds until then."""
 
-    def __init__(self, context, answer=lambda received: 204):
+    def __init__(self, context, answer=lambda received: 204, pause=lambda body: 0):
         self.lock = threading.Lock()
         self.received = []
         inbox = self
@@ -50,6 +51,7 @@ class Inbox:
                 with inbox.lock:
                     status = answer(Received(self.path, headers, body, time.monotonic(), None))
                     inbox.received.append(Received(self.path, headers, body, time.monotonic(), status))
+                time.sleep(pause(body))
                 self.wfile.write(f"HTTP/1.1 {status} So\r\nContent-Length: 0\r\n\r\n".encode())
 
             def log_message(self, *_):

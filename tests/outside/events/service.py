@@ -68,23 +68,28 @@ class Service:
         limits = ["--per-hour", "1000000", "--per-minute", "1000000"]
         return self.command("application", "create", "--organization", organization, "--name", "Events", *limits)
 
-    def start(self, seconds=120):
-        """Starts it and waits until it answers; the seconds that took."""
+    def begin(self):
+        """Starts it, without waiting for anything."""
         file = os.path.join(self.folder, "ready.json")
         with contextlib.suppress(FileNotFoundError):
             os.remove(file)
         form = ["demo", "--data", self.data] if self.demo else ["serve", *self.database]
         command = [self.binary, *form, "--listen", "127.0.0.1:0", "--ready-file", file, *self.flags]
-        begun = time.monotonic()
         environment = {"RUST_LOG": "warn", **os.environ, "NO_COLOR": "1"}
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=self.log)
+        self.ready_file = file
+
+    def start(self, seconds=120):
+        """Starts it and waits until it answers; the seconds that took."""
+        begun = time.monotonic()
+        self.begin()
 
         def is_ready():
             check(self.process.poll() is None, f"the service ended with {self.process.returncode} before it was ready")
-            return os.path.exists(file)
+            return os.path.exists(self.ready_file)
 
         wait_until("the service's start", is_ready, seconds)
-        with open(file) as ready:
+        with open(self.ready_file) as ready:
             self.ready = json.load(ready)
         return time.monotonic() - begun
 

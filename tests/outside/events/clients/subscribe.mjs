@@ -39,3 +39,5 @@ try {
   process.exitCode = 1;
 }
 await client.dispose();
+// Standard input may still be open.
+process.stdin.destroy();
