@@ -29,6 +29,22 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// A secret key that would do.
+const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+/// The secrets of a database can be opened by one key only, and a process with another one is told so.
+#[test]
+fn a_database_is_opened_with_the_key_of_its_secrets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let create = ["organization", "create", "--name", "A", "--json", "--database", "surrealkv://db"];
+    json(folder.path(), &create);
+    let made = std::fs::metadata(folder.path().join("db.key")).expect("a key was made beside the folder");
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&made.permissions()) & 0o777, 0o600);
+    json(folder.path(), &create);
+    let said = sentence(folder.path(), &[&create[..], &["--secret-key", KEY]].concat(), &[]);
+    assert!(said.contains("is not the one that the secrets"), "{said}");
+}
+
 #[test]
 fn what_cannot_start_says_why_in_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -38,8 +54,12 @@ fn what_cannot_start_says_why_in_one_sentence() {
     for (arguments, words) in [
         (vec!["serve", "--database", "rocksdb://x"], "is not one of surrealkv://FOLDER"),
         (vec!["serve", "--database", "surrealkv://"], "names no folder"),
-        (vec!["serve", "--database", "ws://127.0.0.1:1"], "cannot be used"),
-        (vec!["serve", "--database", "surrealkv://file/x"], "cannot be made"),
+        (vec!["serve", "--database", "ws://127.0.0.1:1"], "need the same secret key"),
+        (vec!["serve", "--database", "ws://127.0.0.1:1", "--secret-key", KEY], "cannot be used"),
+        (vec!["serve", "--database", "mem://", "--secret-key", "short"], "is not the base64 of 32 bytes"),
+        (vec!["serve", "--database", "mem://", "--secret-key-file", "file"], "is not the base64 of 32 bytes"),
+        (vec!["serve", "--database", "mem://", "--webhook-extra-ca", "nowhere"], "see --webhook-extra-ca"),
+        (vec!["serve", "--database", "surrealkv://file/x"], "cannot be used"),
         (vec!["serve", "--database", "mem://", "--listen", &address], "cannot be listened at"),
         (vec!["serve", "--database", "mem://", "--environment", "demo"], "use `mercato demo`"),
         (vec!["healthcheck", "--url", "http://127.0.0.1:1/readyz"], "no answer"),

@@ -16,6 +16,7 @@ mod graph;
 mod graphql;
 mod guard;
 mod idempotency;
+mod kinds;
 mod lifecycle;
 mod lists;
 mod metering;

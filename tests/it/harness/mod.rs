@@ -12,7 +12,7 @@
 mod facade;
 pub mod receiver;
 mod reply;
-mod socket;
+pub mod socket;
 
 use std::sync::Arc;
 use std::time::Duration;
