@@ -91,9 +91,6 @@
 //! 3. A token row carries the epoch it was issued under, and every request reads both; so from that commit on every older
 //!    token is void, in every process.
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 pub mod app;
 pub mod auth;
 pub mod call;

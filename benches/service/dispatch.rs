@@ -113,6 +113,12 @@ fn options(ca: &std::path::Path) -> ListenOptions {
         "127.0.0.0/8",
         "--webhook-extra-ca",
         ca,
+        "--max-subscriptions-per-application",
+        "100000",
+        "--max-connections-per-address",
+        "100000",
+        "--max-connections",
+        "100000",
     ];
     match CommandLine::try_parse_from(words).expect("the command line is valid").command {
         Command::Serve(options) => options.listen,

@@ -3,6 +3,7 @@
 //! `cargo bench --bench service -- pages` runs the sections whose name contains `pages`; `MERCATO_BENCH_SCALE=small`
 //! makes all of it a smoke, whose numbers mean little. Everything runs on surrealkv in temporary folders.
 
+mod backlog;
 mod bare_block;
 mod client;
 mod contract_fill;
@@ -36,8 +37,8 @@ use scale::Scale;
 /// As in `src/main.rs`: the engine recurses deeply.
 const STACK: usize = 10 * 1024 * 1024;
 
-const SECTIONS: [&str; 10] =
-    ["process", "reads", "graph", "writes", "offers", "dispatch", "latency", "fanout", "pages", "contracts"];
+const SECTIONS: [&str; 11] =
+    ["process", "reads", "graph", "writes", "offers", "dispatch", "latency", "fanout", "backlog", "pages", "contracts"];
 
 fn main() {
     log_as_serve_does();
@@ -67,6 +68,7 @@ fn run(section: &str, scale: &Scale) -> Vec<Line> {
             "dispatch" => dispatch::measure(scale).await,
             "latency" => dispatch::latency(scale).await,
             "fanout" => fanout::measure(scale).await,
+            "backlog" => backlog::measure(scale).await,
             "pages" => pages::measure(scale).await,
             "contracts" => contracts::measure(scale).await,
             _ => unreachable!("{section} is not a section"),

@@ -27,6 +27,8 @@ pub struct Scale {
     pub fan_out_rounds: usize,
     pub fan_outs: usize,
     pub idle_subscribers: usize,
+    /// Deliveries that wait.
+    pub backlog: usize,
     /// Starts of the process on each kind of database.
     pub starts: usize,
     /// How long the process idles before its memory is read.
@@ -58,6 +60,7 @@ impl Scale {
             fan_out_rounds: 5,
             fan_outs: 10,
             idle_subscribers: 2_000,
+            backlog: 1_000_000,
             starts: 5,
             idle: Duration::from_secs(5),
         }
@@ -79,6 +82,7 @@ impl Scale {
             fan_out_rounds: 1,
             fan_outs: 5,
             idle_subscribers: 300,
+            backlog: 10_000,
             starts: 1,
             idle: Duration::from_secs(1),
         }

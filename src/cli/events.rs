@@ -25,8 +25,21 @@ enum End {
 
 impl From<reqwest::Error> for End {
     fn from(error: reqwest::Error) -> Self {
-        Self::Lost(error.to_string())
+        if error.is_builder() {
+            Self::Refused(format!("{error}: {}", cause(&error)))
+        } else {
+            Self::Lost(cause(&error))
+        }
     }
+}
+
+/// What is behind an error, in its own words.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 pub async fn tail(options: TailOptions) -> Result<(), String> {

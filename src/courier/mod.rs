@@ -10,13 +10,14 @@ pub mod target;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::time::Instant;
 use url::Url;
 
 use crate::clock::Clock;
@@ -27,6 +28,8 @@ use target::Allowed;
 /// How much of an answer is read, and how much of that is kept, in bytes.
 const READ: usize = 64 * 1024;
 const KEPT: usize = 16 * 1024;
+/// How long an idle connection is kept: shorter than the servers that close theirs soonest.
+const IDLE: Duration = Duration::from_secs(4);
 /// Connections kept open to one receiver.
 const IDLE_CONNECTIONS: usize = 32;
 /// Hosts whose checked addresses are remembered for the connector.
@@ -80,6 +83,7 @@ pub struct Outcome {
 pub struct Courier {
     http: reqwest::Client,
     checked: Arc<Checked>,
+    answered: Arc<Answered>,
     allowed: Arc<Allowed>,
     timeout: Duration,
     clock: Clock,
@@ -123,7 +127,7 @@ impl Courier {
             .https_only(true)
             .user_agent(concat!("mercato/", env!("CARGO_PKG_VERSION")))
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_idle_timeout(IDLE)
             .dns_resolver(Arc::new(Pinned(Arc::clone(&checked))));
         if let Some(pem) = &settings.extra_ca {
             let certificates = reqwest::Certificate::from_pem_bundle(pem)
@@ -132,7 +136,7 @@ impl Courier {
         }
         let http = client.build().map_err(|error| format!("the client for webhooks cannot be made: {error}"))?;
         let allowed = Arc::new(Allowed(settings.allowed));
-        Ok(Self { http, checked, allowed, timeout: settings.timeout, clock })
+        Ok(Self { http, checked, answered: Arc::default(), allowed, timeout: settings.timeout, clock })
     }
 
     /// What may be connected to although it is not public.
@@ -143,7 +147,7 @@ impl Courier {
     /// One attempt. Ends within its time, whatever the receiver does.
     pub async fn attempt(&self, parcel: &Parcel) -> Outcome {
         let started_at = self.clock.now();
-        let started = tokio::time::Instant::now();
+        let started = Instant::now();
         let carried = tokio::time::timeout(self.timeout, self.carry(parcel, started_at)).await;
         let answered = carried.unwrap_or(Err(AttemptError::Timeout));
         let mut outcome = Outcome {
@@ -168,14 +172,26 @@ impl Courier {
         outcome
     }
 
+    /// Sends the request. One that meets a kept connection in the moment in which the receiver closes it is sent once more:
+    /// the receiver knows it by its id.
+    async fn send(&self, url: Url, headers: HeaderMap, parcel: &Parcel) -> Result<reqwest::Response, AttemptError> {
+        let request = || self.http.post(url.clone()).headers(headers.clone()).body(parcel.body.clone()).send();
+        let mut sent = request().await;
+        if sent.as_ref().is_err_and(|error| !error.is_connect() && !error.is_timeout()) && self.answered.take(&url) {
+            sent = request().await;
+        }
+        let response = sent.map_err(|error| classify(&error))?;
+        self.answered.note(&url);
+        Ok(response)
+    }
+
     async fn carry(&self, parcel: &Parcel, now: Timestamp) -> Result<Answer, AttemptError> {
         let url = Url::parse(&parcel.url).map_err(|_| AttemptError::Blocked)?;
         let addresses = self.allowed.resolve(&url).await?;
         if let Some(host) = url.domain() {
             self.checked.put(host, addresses);
         }
-        let request = self.http.post(url).headers(headers(parcel, now)).body(parcel.body.clone());
-        let mut response = request.send().await.map_err(|error| classify(&error))?;
+        let mut response = self.send(url, headers(parcel, now), parcel).await?;
         let (status, retry_after) = (response.status(), retry_after(response.headers(), now));
         let mut read = 0;
         let mut kept = Vec::new();
@@ -186,6 +202,26 @@ impl Courier {
             kept.extend_from_slice(&chunk[..chunk.len().min(KEPT - kept.len())]);
         }
         Ok(Answer { status, retry_after, text: String::from_utf8_lossy(&kept).into_owned() })
+    }
+}
+
+/// Hosts that answered lately.
+#[derive(Default)]
+struct Answered(Mutex<HashMap<String, Instant>>);
+
+impl Answered {
+    fn note(&self, url: &Url) {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() >= HOSTS {
+            hosts.retain(|_, at| at.elapsed() < IDLE);
+        }
+        hosts.insert(url.authority().to_owned(), Instant::now());
+    }
+
+    /// Whether a connection may be open that was kept since then.
+    fn take(&self, url: &Url) -> bool {
+        let at = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(url.authority());
+        at.is_some_and(|at| at.elapsed() < IDLE)
     }
 }
 

@@ -72,6 +72,49 @@ pub struct Attempt {
     pub answer: Option<String>,
 }
 
+/// What is left to say of a delivery that succeeded at its first attempt, as most do: event, kind, when it was begun and
+/// attempted, how many milliseconds that took, what the receiver answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Success(pub i64, EventId, EventKind, Timestamp, Timestamp, u32, u16);
+
+impl Success {
+    pub fn of(delivery: &Delivery) -> Option<Self> {
+        let Delivery { sequence, event_id, event_type, created_at, status, attempts, .. } = delivery;
+        match &attempts[..] {
+            [only] if *status == DeliveryStatus::Delivered && delivery.attempt_count == 1 => {
+                let (started_at, took) = (only.started_at, only.duration_ms);
+                Some(Self(*sequence, *event_id, *event_type, *created_at, started_at, took, only.status_code?))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn kind(&self) -> EventKind {
+        self.2
+    }
+
+    /// The delivery in full.
+    pub fn restore(self, organization_id: OrganizationId, webhook_id: WebhookId) -> Delivery {
+        let Self(sequence, event_id, event_type, created_at, started_at, duration_ms, status) = self;
+        let (status_code, error, answer) = (Some(status), None, None);
+        Delivery {
+            id: DeliveryId::of(webhook_id, event_id, sequence),
+            organization_id,
+            webhook_id,
+            event_id,
+            event_type,
+            sequence,
+            status: DeliveryStatus::Delivered,
+            attempt_count: 1,
+            series: 1,
+            next_attempt_at: None,
+            created_at,
+            updated_at: started_at,
+            attempts: vec![Attempt { number: 1, started_at, duration_ms, status_code, error, answer }],
+        }
+    }
+}
+
 impl DeliveryId {
     /// The id of an event's delivery to a webhook is made of both: it is the same however often it is made, and tells
     /// where the record is. Moment of the event; its sequence in 40 bits; 40 bits of the webhook's hash.

@@ -1,6 +1,6 @@
 //! Deliveries as callers read them: newest first, by status or kind, with their attempts; and the order to send one again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use surrealdb::types::{RecordId, SurrealValue, Value};
@@ -12,7 +12,7 @@ use super::webhooks::DISPATCH;
 use super::write::{Block, Plan};
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
-use crate::model::delivery::{Delivery, DeliveryFilter, DeliveryStatus};
+use crate::model::delivery::{Delivery, DeliveryFilter, DeliveryStatus, Success};
 use crate::model::event::Sequence;
 use crate::model::id::{DeliveryId, WebhookId};
 use crate::model::page::{Page, Window};
@@ -37,13 +37,43 @@ fn position_in(webhook: WebhookId, position: &str) -> Option<i64> {
 }
 
 impl Tenant {
-    /// A page of a webhook's deliveries, the newest event first. The few that are not delivered have an index by status.
+    /// A page of a webhook's deliveries, the newest event first.
     pub async fn list_deliveries(
         &self,
         webhook: WebhookId,
         filter: DeliveryFilter,
         window: Window,
     ) -> Result<Page<Delivery>> {
+        let after = match &window.after {
+            None => -1,
+            Some(position) => position_in(webhook, position)
+                .ok_or_else(|| Error::malformed("cursor", "is not a cursor of this list"))?,
+        };
+        let rows = self.delivery_rows(webhook, filter, after, window.limit).await?;
+        let mut found: BTreeMap<i64, Delivery> =
+            rows.into_iter().map(|row| Ok((row.place, read(row.body)?))).collect::<Result<_>>()?;
+        if filter.status.is_none_or(|status| status == DeliveryStatus::Delivered) {
+            let mut successes = self.successes_before(webhook, place(after), filter.kind, window.limit + 1).await?;
+            if filter.status.is_some() {
+                successes = self.without_rows(webhook, successes).await?;
+            }
+            for success in successes {
+                let restored = || success.clone().restore(self.organization, webhook);
+                found.entry(place(success.0)).or_insert_with(restored);
+            }
+        }
+        let placed = found.into_iter().map(|(place, delivery)| (position(webhook, place), delivery));
+        Ok(Page::from_rows(placed.take(window.limit + 1).collect(), window.limit))
+    }
+
+    /// Rows of single deliveries. The few that are not delivered have an index by status.
+    async fn delivery_rows(
+        &self,
+        webhook: WebhookId,
+        filter: DeliveryFilter,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Row>> {
         const ALL: &str = "SELECT record::id(id)[2] AS place, body FROM
             type::record('delivery', [$org, $key, $after]>..[$org, $key, ..])
             WHERE ($status = NONE OR status = $status) AND ($kind = NONE OR kind = $kind) LIMIT $rows TIMEOUT 5s";
@@ -53,24 +83,26 @@ impl Tenant {
             WHERE $kind = NONE OR type::record('delivery', [$org, $key, record::id(id)[3]]).kind = $kind
             LIMIT $rows TIMEOUT 5s";
         const { assert!(TIMEOUT.as_secs() == 5, "the texts above say so") }
-        let after = match &window.after {
-            None => -1,
-            Some(position) => position_in(webhook, position)
-                .ok_or_else(|| Error::malformed("cursor", "is not a cursor of this list"))?,
-        };
         let vars = vars! {
             "org" => self.organization.to_string(), "key" => webhook.key(), "after" => after,
             "status" => filter.status.map_or(Value::None, |status| status.as_str().into_value()),
             "kind" => filter.kind.map_or(Value::None, SurrealValue::into_value),
-            "rows" => rows_of(window.limit),
+            "rows" => rows_of(limit),
         };
         let marked = filter.status.is_some_and(|status| status != DeliveryStatus::Delivered);
-        let rows: Vec<Row> = self.store.ask(if marked { MARKED } else { ALL }, vars).await?;
-        let placed = rows.into_iter().map(|row| Ok((position(webhook, row.place), read(row.body)?)));
-        Ok(Page::from_rows(placed.collect::<Result<_>>()?, window.limit))
+        self.store.ask(if marked { MARKED } else { ALL }, vars).await
     }
 
-    /// The newest deliveries of each of these webhooks, in one query.
+    /// Those that no single row counts before.
+    async fn without_rows(&self, webhook: WebhookId, successes: Vec<Success>) -> Result<Vec<Success>> {
+        let records: Vec<RecordId> =
+            successes.iter().map(|success| self.delivery_record(webhook, Sequence(success.0))).collect();
+        const FIND: &str = "SELECT VALUE record::id(id)[2] FROM $records";
+        let places: Vec<i64> = self.store.ask(FIND, vars! { "records" => records }).await?;
+        Ok(successes.into_iter().filter(|success| !places.contains(&place(success.0))).collect())
+    }
+
+    /// The newest deliveries of each of these webhooks, in three queries.
     pub async fn deliveries_of_each(
         &self,
         webhooks: &[WebhookId],
@@ -82,15 +114,21 @@ impl Tenant {
             "org" => self.organization.to_string(), "rows" => rows_of(limit),
             "keys" => webhooks.iter().map(|id| id.key()).collect::<Vec<_>>(),
         };
-        let mut found: HashMap<WebhookId, Vec<(String, Delivery)>> = HashMap::new();
+        let mut found: HashMap<WebhookId, BTreeMap<i64, Delivery>> = HashMap::new();
         for body in self.store.ask::<Vec<String>>(EACH, vars).await? {
             let delivery: Delivery = parse(&body)?;
-            found
-                .entry(delivery.webhook_id)
-                .or_default()
-                .push((position(delivery.webhook_id, place(delivery.sequence)), delivery));
+            found.entry(delivery.webhook_id).or_default().insert(place(delivery.sequence), delivery);
         }
-        let page = |id: &WebhookId| (*id, Page::from_rows(found.remove(id).unwrap_or_default(), limit));
+        for (webhook, successes) in self.newest_successes(webhooks, limit + 1).await? {
+            let known = found.entry(webhook).or_default();
+            for success in successes {
+                known.entry(place(success.0)).or_insert_with(|| success.restore(self.organization, webhook));
+            }
+        }
+        let page = |id: &WebhookId| {
+            let placed = found.remove(id).unwrap_or_default().into_iter().take(limit + 1);
+            (*id, Page::from_rows(placed.map(|(place, one)| (position(*id, place), one)).collect(), limit))
+        };
         Ok(webhooks.iter().map(page).collect())
     }
 
@@ -109,18 +147,16 @@ impl Tenant {
     }
 
     pub async fn find_delivery(&self, webhook: WebhookId, sequence: Sequence) -> Result<Option<Delivery>> {
-        let vars = vars! { "record" => self.delivery_record(webhook, sequence) };
-        let body: Option<String> = self.store.ask("SELECT VALUE body FROM ONLY $record", vars).await?;
-        body.as_deref().map(parse).transpose()
+        if let Some(body) = self.find_delivery_row(webhook, sequence).await? {
+            return parse(&body).map(Some);
+        }
+        let success = self.find_success(webhook, sequence).await?;
+        Ok(success.map(|success| success.restore(self.organization, webhook)))
     }
 
-    /// Of these events, the deliveries to a webhook that exist.
-    pub async fn find_deliveries(&self, webhook: WebhookId, sequences: &[Sequence]) -> Result<Vec<Delivery>> {
-        let records: Vec<RecordId> =
-            sequences.iter().map(|sequence| self.delivery_record(webhook, *sequence)).collect();
-        let found: Vec<String> =
-            self.store.ask("SELECT VALUE body FROM $records", vars! { "records" => records }).await?;
-        found.iter().map(|body| parse(body)).collect()
+    async fn find_delivery_row(&self, webhook: WebhookId, sequence: Sequence) -> Result<Option<String>> {
+        let vars = vars! { "record" => self.delivery_record(webhook, sequence) };
+        self.store.ask("SELECT VALUE body FROM ONLY $record", vars).await
     }
 
     fn delivery_record(&self, webhook: WebhookId, sequence: Sequence) -> RecordId {
@@ -135,9 +171,9 @@ impl Tenant {
     /// A delivery begins anew, at once: `next` is `was` after its restart.
     pub fn plan_resend(&self, was: &Delivery, next: Delivery, actor: &str) -> Result<Plan<Delivery>> {
         const RESEND: &str = "
-            IF $delivery.body != $was { THROW 'moved' };
+            IF $delivery.body != NONE AND $delivery.body != $was { THROW 'moved' };
             DELETE $gone;
-            UPDATE ONLY $delivery SET status = $status, body = $body RETURN NONE;
+            UPSERT ONLY $delivery CONTENT { status: $status, kind: $kind, body: $body } RETURN NONE;
             FOR $mark IN $marks { UPSERT ONLY $mark RETURN NONE };
             UPDATE ONLY $dispatch SET wake_at = $now RETURN NONE;";
         let row = |table: &'static str, rest: [Value; 2]| {
@@ -155,7 +191,7 @@ impl Tenant {
             "delivery" => self.delivery_record(next.webhook_id, Sequence(next.sequence)),
             "dispatch" => self.record(DISPATCH, next.webhook_id.key()),
             "was" => super::documents::body(was)?, "body" => super::documents::body(&next)?,
-            "status" => next.status.as_str(), "now" => self.clock().now(),
+            "status" => next.status.as_str(), "kind" => next.event_type, "now" => self.clock().now(),
             "gone" => std::iter::once(mark(was)).chain(retry(was)).collect::<Vec<_>>(),
             "marks" => std::iter::once(mark(&next)).chain(retry(&next)).collect::<Vec<_>>(),
         };

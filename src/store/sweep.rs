@@ -57,21 +57,23 @@ impl Store {
         Ok(removed)
     }
 
-    /// Those of a webhook from a place on, with what marks them.
+    /// The rows of a webhook's deliveries from a place on, with what marks them; how many those were.
     async fn remove_deliveries(&self, org: &str, key: &str, first: i64) -> Result<usize> {
         const PORTION_OF: &str = "{
             LET $gone = SELECT id, record::id(id)[2] AS place, status FROM
                 type::record('delivery', [$org, $key, $first]..[$org, $key, ..]) LIMIT $portion;
+            LET $succeeded = SELECT VALUE id FROM type::record('delivered', [$org, $key, $first]..[$org, $key, ..]) LIMIT $portion;
             DELETE $gone.map(|$row| type::record('undelivered', [$org, $key, $row.status, $row.place]));
             DELETE $gone.id;
-            RETURN array::len($gone);
+            DELETE $succeeded;
+            RETURN [array::len($gone), array::len($succeeded)];
         }";
         let mut removed = 0;
         loop {
             let vars = vars! { "org" => org, "key" => key, "first" => first, "portion" => PORTION };
-            let gone: Option<i64> = self.ask(PORTION_OF, vars).await?;
-            removed += usize::try_from(gone.unwrap_or_default()).unwrap_or_default();
-            if gone.unwrap_or_default() < PORTION {
+            let gone: Vec<i64> = self.ask(PORTION_OF, vars).await?;
+            removed += usize::try_from(gone.iter().sum::<i64>()).unwrap_or_default();
+            if gone.iter().all(|rows| *rows < PORTION) {
                 return Ok(removed);
             }
         }

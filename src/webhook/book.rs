@@ -13,7 +13,8 @@ use crate::courier::Outcome;
 use crate::model::delivery::{Attempt, Delivery, DeliveryStatus};
 use crate::model::event::{Event, Sequence};
 use crate::model::time::Timestamp;
-use crate::store::dispatch::{Leased, Progress, Recorded, ReplayState};
+use crate::store::dispatch::{Leased, ReplayState};
+use crate::store::recording::{Progress, Recorded};
 
 /// Consecutive failures after which one attempt at a time probes whether the receiver is back.
 const PROBING: u32 = 3;

@@ -23,17 +23,20 @@ use crate::model::id::WebhookId;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{SigningSecret, WebhookStatus};
 use crate::store::Tenant;
-use crate::store::dispatch::{Recording, Retry, Written};
+use crate::store::dispatch::Retry;
 use crate::store::log::Tail;
+use crate::store::recording::{Recording, Written};
 use crate::store::webhooks::StoredWebhook;
 
 /// How long a lease lasts. Every recording renews it, and one is made at least each [`PATIENCE`] while there is work.
-const LEASE: TimeDelta = TimeDelta::seconds(30);
+const LEASE: TimeDelta = TimeDelta::seconds(15);
 /// Results that are written down at once, and how long the first of them waits for others.
 const BATCH: usize = 256;
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Deliveries under way or not yet written down.
 const IN_HAND: usize = 1024;
+/// A lane stays for what becomes due so soon; later, the dispatcher looks for it.
+const SOON: TimeDelta = TimeDelta::seconds(10);
 /// How often the webhook is read again where other processes may change it.
 const REFRESH: Duration = Duration::from_millis(500);
 
@@ -101,18 +104,25 @@ impl Lane {
     pub async fn run(mut self) -> Result<usize> {
         loop {
             self.fill().await?;
-            self.write_when_due()?;
-            if !self.is_idle() {
+            if self.is_over() && !self.linger().await {
+                if self.finish().await? {
+                    return Ok(self.done);
+                }
+            } else if !self.is_idle() {
+                self.write_when_due();
                 if !self.wait().await? {
                     return Ok(self.done);
                 }
-            } else if !self.linger().await {
-                match self.write_now(true).await? {
-                    Written::Changed => self.refresh().await?,
-                    Written::Done | Written::Lost => return Ok(self.done),
-                }
             }
         }
+    }
+
+    /// Whether nothing is under way. A lane that does not linger writes its last results when it gives the lease back,
+    /// unless they disable the webhook: then there is more to hold.
+    fn is_over(&self) -> bool {
+        let last = self.shared.settings.linger.is_zero() && self.book.giving_up.is_none();
+        let written = self.book.landed.is_empty() || last;
+        self.flying.is_empty() && self.writing.is_none() && written
     }
 
     fn is_idle(&self) -> bool {
@@ -172,6 +182,7 @@ impl Lane {
     async fn wait(&mut self) -> Result<bool> {
         let due = self.first_landed.filter(|_| self.writing.is_none()).map(|first| first + PATIENCE);
         let room = self.has_room();
+        let next = self.next_due().filter(|_| room);
         tokio::select! {
             Some(landed) = self.flying.join_next(), if !self.flying.is_empty() => {
                 self.land(landed.map_err(Error::internal)?);
@@ -179,12 +190,23 @@ impl Lane {
                     self.land(landed.map_err(Error::internal)?);
                 }
             }
-            written = finished(&mut self.writing), if self.writing.is_some() => return self.written(written?).await,
+            written = finished(&mut self.writing), if self.writing.is_some() => {
+                let (recording, written) = written?;
+                return self.settle(recording, written).await;
+            }
             () = self.tail.changed(), if room => {}
             () = self.nudge.notified() => {}
             () = until(due), if due.is_some() => {}
+            () = until(next), if next.is_some() => {}
         }
         Ok(true)
+    }
+
+    /// When the next retry is due, if that is soon.
+    fn next_due(&self) -> Option<Instant> {
+        let ahead = self.look_at?.as_datetime() - self.tenant.clock().now().as_datetime();
+        let soon = ahead.to_std().ok().filter(|_| ahead < SOON)?;
+        Some(Instant::now() + soon)
     }
 
     fn land(&mut self, Landed { job, outcome, era }: Landed) {
@@ -200,14 +222,13 @@ impl Lane {
     }
 
     /// Begins to write down what has landed, when it is enough or has waited long enough.
-    fn write_when_due(&mut self) -> Result<()> {
-        let Some(first) = self.first_landed.filter(|_| self.writing.is_none()) else { return Ok(()) };
+    fn write_when_due(&mut self) {
+        let Some(first) = self.first_landed.filter(|_| self.writing.is_none()) else { return };
         let alone = self.flying.is_empty();
         if alone || self.book.landed.len() >= BATCH || first.elapsed() >= PATIENCE {
             let recording = Arc::new(self.recording(false));
             self.writing = Some(self.write(recording));
         }
-        Ok(())
     }
 
     fn recording(&mut self, released: bool) -> Recording {
@@ -228,19 +249,26 @@ impl Lane {
         Writing { recording, task }
     }
 
-    async fn write_now(&mut self, released: bool) -> Result<Written> {
-        let recording = Arc::new(self.recording(released));
-        let writing = self.write(recording);
-        writing.task.await.map_err(Error::internal)?
+    /// Writes down what is left and gives the lease back; false when the webhook was changed meanwhile.
+    async fn finish(&mut self) -> Result<bool> {
+        let recording = Arc::new(self.recording(true));
+        let Writing { recording, task } = self.write(recording);
+        let written = task.await.map_err(Error::internal)??;
+        self.settle(recording, written).await?;
+        Ok(written != Written::Changed)
     }
 
-    /// What became of a recording; false when the lease is lost. One that met a change is written again after it was read.
-    async fn written(&mut self, (recording, written): (Arc<Recording>, Written)) -> Result<bool> {
+    /// What became of a recording; false when the lease is lost.
+    async fn settle(&mut self, recording: Arc<Recording>, written: Written) -> Result<bool> {
         match written {
             Written::Lost => return Ok(false),
             Written::Changed => {
+                // To be written again, from what the webhook is now.
+                let recording =
+                    Arc::into_inner(recording).ok_or_else(|| Error::internal("a recording is still held"))?;
+                self.book.landed.extend(recording.deliveries);
+                self.first_landed = Some(Instant::now());
                 self.refresh().await?;
-                self.writing = Some(self.write(recording));
             }
             Written::Done => {
                 self.done += recording.deliveries.len();
@@ -286,10 +314,12 @@ impl Lane {
             return false;
         }
         let enough = Instant::now() + self.shared.settings.linger;
+        let next = self.next_due();
         tokio::select! {
             () = self.tail.changed() => true,
             () = self.nudge.notified() => true,
-            () = sleep_until(enough) => false,
+            () = until(next), if next.is_some() => true,
+            () = sleep_until(enough), if next.is_none() => false,
         }
     }
 }

@@ -342,7 +342,12 @@ async fn what_a_dead_process_did_not_write_down_is_done_again() {
     // As if only the second one had been written down.
     app.rows(&format!("UPDATE {dispatch} SET cursor = 0, holder = 'dead', lease_until = d'2026-01-05T11:00:00Z'"))
         .await;
-    app.rows("DELETE delivery WHERE record::id(id)[2] != 9007199254740990").await;
+    let written = app.rows("SELECT * FROM delivered").await;
+    let body: Vec<Value> = serde_json::from_str(written[0]["body"].as_str().expect("a body")).expect("JSON");
+    let second = json!(body.iter().filter(|success| success[0] == 2).collect::<Vec<_>>());
+    let place = mercato::model::event::Sequence::MAX - 2;
+    let record = format!("delivered:['{}', '{key}', {place}]", party.organization());
+    app.rows(&format!("DELETE delivered; CREATE {record} SET body = '{second}'")).await;
     app.settle().await;
     let again = receiver.take();
     let ids = |received: &[crate::harness::receiver::Received]| {
@@ -386,14 +391,64 @@ async fn deliveries_are_forgotten_with_their_events_and_their_webhooks() {
         party.refresh().await;
     }
     let rows = async |table: &str| app.rows(&format!("SELECT * FROM {table}")).await.len();
-    assert_eq!((rows("delivery").await, rows("undelivered").await), (6, 3));
+    assert_eq!([rows("delivered").await, rows("delivery").await, rows("undelivered").await], [3; 3]);
     let swept = app.store.sweep(retention).await.expect("the sweep runs");
     assert_eq!((swept.events, swept.deliveries), (1, 2));
-    assert_eq!((rows("delivery").await, rows("undelivered").await), (4, 2));
+    assert_eq!([rows("delivered").await, rows("delivery").await, rows("undelivered").await], [2; 3]);
     party.delete(&format!("/api/v1/webhook/{}", id(&hooks[1]))).await.ok();
     assert_eq!(app.store.sweep(retention).await.expect("the sweep runs").deliveries, 2);
-    for table in ["undelivered", "retry", "discarded"] {
+    for table in ["delivery", "undelivered", "retry", "discarded"] {
         assert_eq!(rows(table).await, 0, "{table}");
     }
-    assert_eq!((rows("delivery").await, rows("dispatch").await, deliveries(&party, &hooks[0]).await.len()), (2, 1, 2));
+    assert_eq!((rows("dispatch").await, deliveries(&party, &hooks[0]).await.len()), (1, 2));
+}
+
+/// Most deliveries succeed at once and are kept many in a row; who reads them cannot tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_deliveries_are_read_back_one_by_one() {
+    let (app, authority) = app().await;
+    let party = app.party().await;
+    let receiver = Receiver::start(&authority).await;
+    let hook = webhook(&party, &receiver.url()).await;
+    let mut waiting = 0;
+    for account in 0..90 {
+        receiver.behave(Manner::Answer(if account % 9 == 4 { 500 } else { 200 }));
+        party.customer(&account.to_string()).await;
+        waiting += usize::from(account % 9 == 4);
+        if account % 5 == 0 {
+            app.settle().await;
+        }
+    }
+    app.settle().await;
+    assert!(waiting > 0);
+    let path = format!("/api/v1/webhook/{}/deliveries", id(&hook));
+    let (mut cursor, mut seen) = (String::new(), Vec::new());
+    loop {
+        let page = party.get(&format!("{path}?limit=7{cursor}")).await.data();
+        seen.extend(page["items"].as_array().expect("a list").iter().cloned());
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    let sequences: Vec<i64> = seen.iter().map(|delivery| delivery["sequence"].as_i64().unwrap_or_default()).collect();
+    assert_eq!(sequences, (1..=90).rev().collect::<Vec<_>>());
+    for delivery in &seen {
+        assert_eq!(&party.get(&format!("/api/v1/deliveries/{}", id(delivery))).await.data(), delivery);
+    }
+    let counted = async |status: &str| {
+        let query = "query ($id: ID!, $status: DeliveryStatus) {
+            deliveries(webhookId: $id, status: $status, first: 100) { nodes { sequence status } } }";
+        let data = party.graphql(query, json!({ "id": id(&hook), "status": status })).await.ok();
+        data["data"]["deliveries"]["nodes"].as_array().map_or(0, Vec::len)
+    };
+    let (delivered, pending) = (counted("DELIVERED").await, counted("PENDING").await);
+    assert_eq!(delivered + pending, 90);
+    // One that succeeded at once is sent again: from then on it stands for itself.
+    let resent = seen.iter().find(|delivery| delivery["status"] == "delivered").expect("one was delivered");
+    receiver.behave(Manner::Answer(500));
+    let resend = format!("/api/v1/deliveries/{}/resend", id(resent));
+    assert_eq!(party.request(reqwest::Method::POST, &resend).send().await.expect("an answer").status().as_u16(), 200);
+    assert_eq!((counted("DELIVERED").await, counted("PENDING").await), (delivered - 1, pending + 1));
+    app.settle().await;
+    let read = party.get(&format!("/api/v1/deliveries/{}", id(resent))).await.data();
+    assert_eq!((&read["status"], &read["attemptCount"]), (&json!("pending"), &json!(2)));
 }

@@ -2,6 +2,7 @@
 # Runs the outside suites against a demo of their own: bash tests/outside/run.sh
 #
 #   MERCATO_BIN           the binary (target/debug/mercato)
+#   MERCATO_DATABASE_SERVER  a SurrealDB server (tests/outside/database-server), for the suite of two processes
 #   MERCATO_CACHE         keeps npm and pip packages between runs (~/.cache/mercato)
 #   MERCATO_FUZZ_SECONDS  how long the fuzzer runs on REST (60); on GraphQL, MERCATO_GRAPHQL_FUZZ_SECONDS (30)
 #
@@ -163,6 +164,11 @@ events() { PYTHONDONTWRITEBYTECODE=1 "$receiver_venv/bin/python" "$here/events/$
 suite "Events: the same bytes everywhere" events same_bytes "$clients"
 suite "Events: kill -9 under load" events crash 5
 suite "Events: bad receivers" events receivers
+suite "Events: punctual retries" events punctual
+if [[ -n ${MERCATO_DATABASE_SERVER:-} ]]; then
+  suite "Two processes on one SurrealDB server" \
+    "$receiver_venv/bin/python" "$here/cluster.py" "$binary" "$MERCATO_DATABASE_SERVER"
+fi
 
 if (( ${#failed[@]} )); then
   printf '\nfailed: %s\n' "$(IFS=,; echo "${failed[*]}")"

@@ -9,7 +9,8 @@ use super::Lane;
 use crate::error::{Error, Result};
 use crate::model::delivery::{Delivery, DeliveryStatus};
 use crate::model::event::{Event, EventFilter, Sequence};
-use crate::store::dispatch::{Recorded, Retry};
+use crate::store::dispatch::Retry;
+use crate::store::recording::Recorded;
 use crate::webhook::book::{Job, Source};
 
 /// Retries and replayed events that are read at once.
