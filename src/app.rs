@@ -239,6 +239,7 @@ fn dispatch_settings(options: &WebhookOptions, workers: Workers) -> DispatchSett
         per_webhook: options.webhook_concurrency.into(),
         per_organization: options.webhook_organization_concurrency.into(),
         in_all: options.webhook_total_concurrency.into(),
+        timeout: options.webhook_timeout,
         linger: if workers == Workers::Running { LINGER } else { Duration::ZERO },
     }
 }

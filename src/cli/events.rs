@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::config::TailOptions;
 
 const DOCUMENT: &str = "subscription ($kinds: [EventKind!], $after: Sequence) \
-    { events(kinds: $kinds, afterSequence: $after) { sequence payload } }";
+    { events(kinds: $kinds, afterSequence: $after) { payload } }";
+/// The service gives a sign of life each 15 seconds.
+const SILENCE: Duration = Duration::from_secs(45);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -43,12 +45,14 @@ fn cause(error: &reqwest::Error) -> String {
 }
 
 pub async fn tail(options: TailOptions) -> Result<(), String> {
-    let http = reqwest::Client::builder().build().map_err(|error| format!("no client can be made: {error}"))?;
+    let http = reqwest::Client::builder()
+        .read_timeout(SILENCE)
+        .build()
+        .map_err(|error| format!("no client can be made: {error}"))?;
     let (mut after, mut pause) = (options.after, FIRST_PAUSE);
     loop {
         let before = after;
         match follow(&http, &options, &mut after).await {
-            Ok(()) => {}
             Err(End::Unread) => return Ok(()),
             Err(End::Refused(reason)) => return Err(reason),
             Err(End::Lost(reason)) => {
@@ -64,7 +68,7 @@ pub async fn tail(options: TailOptions) -> Result<(), String> {
 }
 
 /// One connection, until it ends.
-async fn follow(http: &reqwest::Client, options: &TailOptions, after: &mut Option<u64>) -> Result<(), End> {
+async fn follow(http: &reqwest::Client, options: &TailOptions, after: &mut Option<u64>) -> Result<Never, End> {
     let token = token(http, options).await?;
     let kinds: Vec<String> = options.kinds.iter().map(|kind| kind.to_uppercase().replace('.', "_")).collect();
     let variables = json!({ "kinds": (!kinds.is_empty()).then_some(kinds), "after": after });
@@ -77,34 +81,40 @@ async fn follow(http: &reqwest::Client, options: &TailOptions, after: &mut Optio
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
-    let mut text = Vec::new();
+    let (mut text, mut reached) = (Vec::new(), *after);
     while let Some(chunk) = response.chunk().await? {
         text.extend_from_slice(&chunk);
         while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = text.drain(..=end).collect();
             if let Some(data) = line.strip_prefix(b"data:") {
-                print(data, after)?;
+                print(data)?;
+            } else if let Some(id) = line.strip_prefix(b"id:") {
+                // It comes before its data, and at the beginning of a stream without any.
+                reached = std::str::from_utf8(id).ok().and_then(|id| id.trim().parse().ok()).or(reached);
+            } else if line == b"\n" {
+                *after = reached;
             }
         }
     }
-    Ok(())
+    Err(End::Lost("the stream ended".to_owned()))
 }
 
+/// A stream that goes on for ever does not end well.
+enum Never {}
+
 /// Prints the event of a `data:` line.
-fn print(data: &[u8], after: &mut Option<u64>) -> Result<(), End> {
+fn print(data: &[u8]) -> Result<(), End> {
     // The end of a stream carries no data.
     let Ok(result) = serde_json::from_slice::<Value>(data) else { return Ok(()) };
     if let Some(error) = result["errors"].get(0) {
         let text = error["message"].as_str().unwrap_or("the subscription failed").to_owned();
-        let ended = error["extensions"]["status"] == 401;
-        return Err(if ended { End::Lost(text) } else { End::Refused(text) });
+        // A token that has expired, a service that is going: worth another try.
+        let passing = error["extensions"]["status"].as_u64().is_none_or(|status| status == 401 || status >= 500);
+        return Err(if passing { End::Lost(text) } else { End::Refused(text) });
     }
-    let event = &result["data"]["events"];
-    let Some(payload) = event["payload"].as_str() else { return Ok(()) };
+    let Some(payload) = result["data"]["events"]["payload"].as_str() else { return Ok(()) };
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{payload}").and_then(|()| out.flush()).map_err(|_| End::Unread)?;
-    *after = event["sequence"].as_u64().or(*after);
-    Ok(())
+    writeln!(out, "{payload}").and_then(|()| out.flush()).map_err(|_| End::Unread)
 }
 
 async fn token(http: &reqwest::Client, options: &TailOptions) -> Result<String, End> {

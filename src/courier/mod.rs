@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::clock::Clock;
@@ -100,8 +100,10 @@ impl Checked {
             return;
         }
         let mut hosts = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if hosts.len() >= HOSTS {
-            hosts.clear();
+        if hosts.len() >= HOSTS
+            && let Some(other) = hosts.keys().next().cloned()
+        {
+            hosts.remove(&other);
         }
         hosts.insert(host.to_owned(), addresses);
     }
@@ -148,8 +150,7 @@ impl Courier {
     pub async fn attempt(&self, parcel: &Parcel) -> Outcome {
         let started_at = self.clock.now();
         let started = Instant::now();
-        let carried = tokio::time::timeout(self.timeout, self.carry(parcel, started_at)).await;
-        let answered = carried.unwrap_or(Err(AttemptError::Timeout));
+        let answered = self.carry(parcel, started_at, started + self.timeout).await;
         let mut outcome = Outcome {
             started_at,
             duration: started.elapsed(),
@@ -177,7 +178,7 @@ impl Courier {
     async fn send(&self, url: Url, headers: HeaderMap, parcel: &Parcel) -> Result<reqwest::Response, AttemptError> {
         let request = || self.http.post(url.clone()).headers(headers.clone()).body(parcel.body.clone()).send();
         let mut sent = request().await;
-        if sent.as_ref().is_err_and(|error| !error.is_connect() && !error.is_timeout()) && self.answered.take(&url) {
+        if sent.as_ref().is_err_and(was_cut) && self.answered.take(&url) {
             sent = request().await;
         }
         let response = sent.map_err(|error| classify(&error))?;
@@ -185,19 +186,22 @@ impl Courier {
         Ok(response)
     }
 
-    async fn carry(&self, parcel: &Parcel, now: Timestamp) -> Result<Answer, AttemptError> {
+    async fn carry(&self, parcel: &Parcel, now: Timestamp, until: Instant) -> Result<Answer, AttemptError> {
         let url = Url::parse(&parcel.url).map_err(|_| AttemptError::Blocked)?;
-        let addresses = self.allowed.resolve(&url).await?;
-        if let Some(host) = url.domain() {
-            self.checked.put(host, addresses);
-        }
-        let mut response = self.send(url, headers(parcel, now), parcel).await?;
+        let answered = async {
+            let addresses = self.allowed.resolve(&url).await?;
+            if let Some(host) = url.domain() {
+                self.checked.put(host, addresses);
+            }
+            self.send(url.clone(), headers(parcel, now), parcel).await
+        };
+        let mut response = timeout_at(until, answered).await.unwrap_or(Err(AttemptError::Timeout))?;
         let (status, retry_after) = (response.status(), retry_after(response.headers(), now));
         let mut read = 0;
         let mut kept = Vec::new();
         while read < READ {
-            // What a receiver says after its status may break off; the status counts.
-            let Ok(Some(chunk)) = response.chunk().await else { break };
+            // What a receiver says after its status may break off or never end; the status counts.
+            let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await else { break };
             read += chunk.len();
             kept.extend_from_slice(&chunk[..chunk.len().min(KEPT - kept.len())]);
         }
@@ -255,6 +259,18 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     }
     let moment = chrono::DateTime::parse_from_rfc2822(text).ok()?;
     (moment.to_utc() - now.as_datetime()).to_std().ok()
+}
+
+/// Whether a connection ended before an answer came.
+fn was_cut(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(error) = inner.downcast_ref::<hyper::Error>() {
+            return error.is_incomplete_message() || error.is_canceled() || error.is_closed();
+        }
+        cause = inner.source();
+    }
+    false
 }
 
 /// Coarse on purpose: what stands behind an address is not for the caller to explore.

@@ -139,7 +139,7 @@ impl Allowed {
 }
 
 /// Lookups under way. Each holds a thread until its name server answers, also when nobody waits for it any more.
-static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(128)));
+static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(256)));
 
 async fn look_up(name: String, port: u16) -> Result<Vec<SocketAddr>, AttemptError> {
     let place = Arc::clone(&LOOKUPS).acquire_owned().await.map_err(|_| AttemptError::Dns)?;

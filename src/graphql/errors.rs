@@ -57,6 +57,9 @@ pub fn extensions(error: &Error) -> ErrorExtensionValues {
     if let Some(seconds) = error.retry_after() {
         values.set("retryAfter", seconds);
     }
+    if let Error::EventsExpired { oldest } = error {
+        values.set("oldestSequence", *oldest);
+    }
     if !error.fields().is_empty() {
         let fields =
             error.fields().iter().map(|problem| Value::from_json(serde_json::json!(problem)).unwrap_or_default());

@@ -20,8 +20,9 @@ use crate::model::event::{Event, Sequence};
 use crate::model::id::OrganizationId;
 use crate::model::scope::Scopes;
 
-/// Rendered events that a group keeps for those of its subscribers who come later.
+/// Rendered events that a group keeps for those of its subscribers who come later, and their bytes in all.
 const KEPT: usize = 256;
+const KEPT_BYTES: usize = 256 * 1024;
 
 /// What makes two subscribers get the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,8 +100,11 @@ impl Group {
         }
         let place = Place::default();
         kept.push_back((sequence, Arc::clone(&place)));
-        let spare = kept.len().saturating_sub(wanted);
-        kept.drain(..spare);
+        let size = |place: &Place| place.get().map_or(0, |rendered| rendered.json.len());
+        let mut bytes: usize = kept.iter().map(|(_, place)| size(place)).sum();
+        while kept.len() > wanted || (kept.len() > 1 && bytes > KEPT_BYTES) {
+            bytes -= kept.pop_front().map_or(0, |(_, place)| size(&place));
+        }
         place
     }
 

@@ -30,8 +30,11 @@ const COMPLETE: &str = "event: complete\ndata:\n\n";
 const COMMENT: &str = ":\n\n";
 
 /// Where a browser says that it stands.
-pub fn resumed(headers: &HeaderMap) -> Option<Sequence> {
-    headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(Sequence::parse)
+pub fn resumed(headers: &HeaderMap) -> Result<Option<Sequence>, Error> {
+    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else { return Ok(None) };
+    let sequence = value.to_str().ok().and_then(Sequence::parse);
+    let wrong = || Error::malformed("Last-Event-ID", "must be the id of an event of this stream, its sequence");
+    sequence.map(Some).ok_or_else(wrong)
 }
 
 /// A result that is known, as a stream.
@@ -84,7 +87,12 @@ enum Stage {
 impl Stage {
     async fn next(self) -> Option<(Bytes, Self)> {
         match self {
-            Self::Opening(feed) => Some((Bytes::from_static(COMMENT.as_bytes()), Self::Running(feed))),
+            Self::Opening(feed) => {
+                // An event without data is none, but its id counts: a browser that is cut off before the first event comes
+                // back to where it began.
+                let opening = format!("{COMMENT}id: {}\n\n", feed.followed.position());
+                Some((opening.into(), Self::Running(feed)))
+            }
             Self::Running(mut feed) => match feed.next().await {
                 Ok(bytes) => Some((bytes, Self::Running(feed))),
                 Err(None) => None,

@@ -96,6 +96,11 @@ pub async fn follow(
 }
 
 impl Followed {
+    /// The last event that was read.
+    pub fn position(&self) -> Sequence {
+        self.following.tail.position()
+    }
+
     /// The next event that the client wants, rendered; waits for it. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Arc<Rendered>, Error> {
         loop {

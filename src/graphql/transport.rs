@@ -111,7 +111,7 @@ async fn subscribe(
             "must allow text/event-stream for a subscription; or subscribe over a WebSocket (graphql-transport-ws)";
         return Err(Refused::with_status(Error::malformed("Accept", text), StatusCode::NOT_ACCEPTABLE));
     }
-    match stream::follow(endpoint, (caller, meter), request, sse::resumed(&parts.headers)).await {
+    match stream::follow(endpoint, (caller, meter), request, sse::resumed(&parts.headers)?).await {
         Ok(followed) => Ok(sse::stream(endpoint, &parts.headers, followed, caller).await?),
         Err(NotBegun::Failed(error)) => Err(error.into()),
         Err(NotBegun::Invalid(errors)) => Ok(render(Form::Stream, &GraphResponse::from_errors(errors))),

@@ -69,6 +69,9 @@ impl Failure {
             body["errors"] = json!(fields);
             body["error"]["errors"] = json!(fields);
         }
+        if let Self::Domain(Error::EventsExpired { oldest }) = self {
+            body["oldestSequence"] = json!(oldest);
+        }
         if let Self::Domain(Error::RateLimited { retry_after }) = self {
             body["retryAfter"] = json!(retry_after);
         }

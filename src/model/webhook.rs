@@ -140,17 +140,9 @@ pub struct WebhookInput {
     pub problems: Problems,
 }
 
-pub const READ_ONLY: [&str; 9] = [
-    "id",
-    "organizationId",
-    "failureCount",
-    "lastTriggeredAt",
-    "disabledAt",
-    "hasSecret",
-    "lastSequence",
-    "createdAt",
-    "updatedAt",
-];
+pub const READ_ONLY: [&str; 4] = ["id", "organizationId", "hasSecret", "createdAt"];
+/// What deliveries move meanwhile: accepted with whatever value it was read.
+pub const MOVING: [&str; 5] = ["failureCount", "lastTriggeredAt", "disabledAt", "lastSequence", "updatedAt"];
 
 /// The checked values of a creation.
 pub struct NewWebhook {
@@ -176,6 +168,7 @@ impl WebhookInput {
         if fields.take("secret").is_some() {
             fields.problems.malformed("secret", "is changed by rotate-secret");
         }
+        fields.take_echo(&MOVING);
         Self {
             name: fields.string("name"),
             url: fields.string("url"),
@@ -284,7 +277,8 @@ impl ReplayInput {
     pub fn from_json(body: Result<Value, String>) -> Self {
         let mut fields = Fields::read(body);
         let from_sequence = sequence(&mut fields, "fromSequence");
-        fields.require("fromSequence", from_sequence.as_ref());
+        let named = fields.path("fromSequence");
+        fields.problems.require(named, from_sequence.is_some());
         let to_sequence = sequence(&mut fields, "toSequence");
         let only_undelivered = fields.boolean("onlyUndelivered").unwrap_or_default();
         Self { from_sequence, to_sequence, only_undelivered, problems: fields.finish() }
@@ -293,7 +287,9 @@ impl ReplayInput {
     /// The checked range, from and to included.
     pub fn into_range(self, last: Sequence) -> Result<(Sequence, Sequence)> {
         let mut problems = self.problems;
-        let from = self.from_sequence.unwrap_or_default();
+        let Some(from) = self.from_sequence else {
+            return problems.raise().and(Err(Error::internal("a replay without problems lacks its beginning")));
+        };
         let to = self.to_sequence.unwrap_or(last);
         if from.0 < 1 {
             problems.invalid("fromSequence", "must be at least 1");

@@ -15,7 +15,7 @@ use crate::store::log::Tail;
 /// Events that are looked through at once for those that a caller may see.
 const SPAN: i64 = 5_000;
 /// How often, before a page is answered with what was found.
-const SPANS: usize = 200;
+const SPANS: usize = 40;
 
 /// Some of the log, oldest first.
 #[derive(Clone, Debug)]
@@ -90,6 +90,9 @@ impl Following {
 }
 
 fn granted(call: &Call, asked: &EventsAsked) -> Result<(Tenant, EventFilter)> {
+    if asked.kinds.as_ref().is_some_and(Vec::is_empty) {
+        return Err(Error::malformed("kinds", "must name at least one kind"));
+    }
     let kinds = asked.kinds.as_ref().map(|kinds| kinds.iter().copied().collect());
     let (tenant, kinds) = call.grant_events(kinds)?;
     Ok((tenant, EventFilter { kinds, vendor: asked.vendor }))

@@ -18,6 +18,7 @@ use crate::model::webhook::{
     WebhookInput, WebhookStatus, WebhookWithSecret,
 };
 use crate::store::Tenant;
+use crate::store::dispatch::ReplayState;
 use crate::store::webhooks::StoredWebhook;
 use crate::store::write::Plan;
 
@@ -183,7 +184,7 @@ pub async fn replay(call: &Call, id: &str, input: ReplayInput) -> Result<Replay>
             let (from, to) = range.clone()?;
             must_be_active(&current.webhook)?;
             super::events::existing(&tenant, crate::model::event::Sequence(from.0 - 1), to).await?;
-            if let Some((after, until)) = tenant.find_replay(id).await? {
+            if let Some(ReplayState { after, until, .. }) = current.replay {
                 return Err(Error::conflict(format!(
                     "A replay up to {until} is under way and has come to {after}; begin the next when it is over"
                 )));

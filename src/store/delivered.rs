@@ -11,7 +11,7 @@ use super::documents::{body, parse};
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::delivery::Success;
-use crate::model::event::{EventKind, Sequence};
+use crate::model::event::{Kinds, Sequence};
 use crate::model::id::WebhookId;
 
 /// Sequences of a block.
@@ -35,6 +35,21 @@ impl Row {
         let surrealdb::types::RecordIdKey::Array(parts) = &self.id.key else { return Err(broken()) };
         let key = parts.get(1).and_then(|part| String::from_value(part.clone()).ok()).ok_or_else(broken)?;
         WebhookId::from_key(&key).ok_or_else(broken)
+    }
+}
+
+/// The newest rows of one webhook.
+#[derive(Default)]
+struct Newest {
+    count: usize,
+    /// The newest of the last row: what is newer cannot be in a later one.
+    last: i64,
+    successes: Vec<Success>,
+}
+
+impl Newest {
+    fn certain(&self, kinds: Kinds) -> usize {
+        self.successes.iter().filter(|success| success.0 >= self.last && kinds.has(success.kind())).count()
     }
 }
 
@@ -73,7 +88,7 @@ impl Tenant {
         &self,
         webhook: WebhookId,
         before: i64,
-        kind: Option<EventKind>,
+        kinds: Kinds,
         wanted: usize,
     ) -> Result<Vec<Success>> {
         let mut found: Vec<Success> = Vec::new();
@@ -84,7 +99,7 @@ impl Tenant {
             for row in rows {
                 let successes = row.successes()?;
                 newest = successes.first().map_or(0, |success| success.0);
-                let fits = |success: &Success| success.0 < before && kind.is_none_or(|kind| kind == success.kind());
+                let fits = |success: &Success| success.0 < before && kinds.has(success.kind());
                 found.extend(successes.into_iter().filter(fits));
             }
             // What is newer than the newest of the last row cannot be in a later one.
@@ -102,23 +117,18 @@ impl Tenant {
     pub(super) async fn newest_successes(
         &self,
         webhooks: &[WebhookId],
+        kinds: Kinds,
         wanted: usize,
     ) -> Result<HashMap<WebhookId, Vec<Success>>> {
         let mut found = self.newest_rows(webhooks, 2).await?;
-        let more: Vec<WebhookId> = webhooks
-            .iter()
-            .copied()
-            .filter(|id| found.get(id).is_some_and(|(rows, successes)| *rows == 2 && successes.len() < wanted))
-            .collect();
+        let unsure = |rows: &Newest| rows.count == 2 && rows.certain(kinds) < wanted;
+        let more: Vec<WebhookId> = found.iter().filter(|(_, rows)| unsure(rows)).map(|(id, _)| *id).collect();
         found.extend(self.newest_rows(&more, wanted).await?);
-        Ok(found.into_iter().map(|(id, (_, successes))| (id, successes)).collect())
+        let visible = |rows: Newest| rows.successes.into_iter().filter(|success| kinds.has(success.kind())).collect();
+        Ok(found.into_iter().map(|(id, rows)| (id, visible(rows))).collect())
     }
 
-    async fn newest_rows(
-        &self,
-        webhooks: &[WebhookId],
-        rows: usize,
-    ) -> Result<HashMap<WebhookId, (usize, Vec<Success>)>> {
+    async fn newest_rows(&self, webhooks: &[WebhookId], rows: usize) -> Result<HashMap<WebhookId, Newest>> {
         const EACH: &str = "RETURN array::flatten($keys.map(|$key|
             (SELECT * FROM type::record('delivered', [$org, $key]..[$org, $key, ..]) LIMIT $rows)))";
         if webhooks.is_empty() {
@@ -128,11 +138,13 @@ impl Tenant {
             "org" => self.organization.to_string(), "rows" => i64::try_from(rows).unwrap_or(i64::MAX),
             "keys" => webhooks.iter().map(|id| id.key()).collect::<Vec<_>>(),
         };
-        let mut found: HashMap<WebhookId, (usize, Vec<Success>)> = HashMap::new();
+        let mut found: HashMap<WebhookId, Newest> = HashMap::new();
         for row in self.store.ask::<Vec<Row>>(EACH, vars).await? {
-            let (rows, successes) = found.entry(row.webhook()?).or_default();
-            *rows += 1;
-            successes.extend(row.successes()?);
+            let newest = found.entry(row.webhook()?).or_default();
+            let successes = row.successes()?;
+            newest.count += 1;
+            newest.last = successes.first().map_or(0, |success| success.0);
+            newest.successes.extend(successes);
         }
         Ok(found)
     }

@@ -13,7 +13,7 @@ use super::write::{Block, Plan};
 use super::{Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::delivery::{Delivery, DeliveryFilter, DeliveryStatus, Success};
-use crate::model::event::Sequence;
+use crate::model::event::{EventKind, Kinds, Sequence};
 use crate::model::id::{DeliveryId, WebhookId};
 use crate::model::page::{Page, Window};
 
@@ -37,11 +37,11 @@ fn position_in(webhook: WebhookId, position: &str) -> Option<i64> {
 }
 
 impl Tenant {
-    /// A page of a webhook's deliveries, the newest event first.
+    /// A page of a webhook's deliveries of these kinds, the newest event first.
     pub async fn list_deliveries(
         &self,
         webhook: WebhookId,
-        filter: DeliveryFilter,
+        (filter, kinds): (DeliveryFilter, Kinds),
         window: Window,
     ) -> Result<Page<Delivery>> {
         let after = match &window.after {
@@ -49,11 +49,11 @@ impl Tenant {
             Some(position) => position_in(webhook, position)
                 .ok_or_else(|| Error::malformed("cursor", "is not a cursor of this list"))?,
         };
-        let rows = self.delivery_rows(webhook, filter, after, window.limit).await?;
+        let rows = self.delivery_rows(webhook, (filter, kinds), after, window.limit).await?;
         let mut found: BTreeMap<i64, Delivery> =
             rows.into_iter().map(|row| Ok((row.place, read(row.body)?))).collect::<Result<_>>()?;
         if filter.status.is_none_or(|status| status == DeliveryStatus::Delivered) {
-            let mut successes = self.successes_before(webhook, place(after), filter.kind, window.limit + 1).await?;
+            let mut successes = self.successes_before(webhook, place(after), kinds, window.limit + 1).await?;
             if filter.status.is_some() {
                 successes = self.without_rows(webhook, successes).await?;
             }
@@ -70,23 +70,23 @@ impl Tenant {
     async fn delivery_rows(
         &self,
         webhook: WebhookId,
-        filter: DeliveryFilter,
+        (filter, kinds): (DeliveryFilter, Kinds),
         after: i64,
         limit: usize,
     ) -> Result<Vec<Row>> {
         const ALL: &str = "SELECT record::id(id)[2] AS place, body FROM
             type::record('delivery', [$org, $key, $after]>..[$org, $key, ..])
-            WHERE ($status = NONE OR status = $status) AND ($kind = NONE OR kind = $kind) LIMIT $rows TIMEOUT 5s";
+            WHERE ($status = NONE OR status = $status) AND kind IN $kinds LIMIT $rows TIMEOUT 5s";
         const MARKED: &str = "SELECT record::id(id)[3] AS place,
             type::record('delivery', [$org, $key, record::id(id)[3]]).body AS body FROM
             type::record('undelivered', [$org, $key, $status, $after]>..[$org, $key, $status, ..])
-            WHERE $kind = NONE OR type::record('delivery', [$org, $key, record::id(id)[3]]).kind = $kind
+            WHERE type::record('delivery', [$org, $key, record::id(id)[3]]).kind IN $kinds
             LIMIT $rows TIMEOUT 5s";
         const { assert!(TIMEOUT.as_secs() == 5, "the texts above say so") }
         let vars = vars! {
             "org" => self.organization.to_string(), "key" => webhook.key(), "after" => after,
             "status" => filter.status.map_or(Value::None, |status| status.as_str().into_value()),
-            "kind" => filter.kind.map_or(Value::None, SurrealValue::into_value),
+            "kinds" => kinds.iter().map(EventKind::as_str).collect::<Vec<_>>(),
             "rows" => rows_of(limit),
         };
         let marked = filter.status.is_some_and(|status| status != DeliveryStatus::Delivered);
@@ -106,20 +106,23 @@ impl Tenant {
     pub async fn deliveries_of_each(
         &self,
         webhooks: &[WebhookId],
+        kinds: Kinds,
         limit: usize,
     ) -> Result<HashMap<WebhookId, Page<Delivery>>> {
         const EACH: &str = "RETURN array::flatten($keys.map(|$key|
-            (SELECT VALUE body FROM type::record('delivery', [$org, $key]..[$org, $key, ..]) LIMIT $rows)))";
+            (SELECT VALUE body FROM type::record('delivery', [$org, $key]..[$org, $key, ..])
+                WHERE kind IN $kinds LIMIT $rows)))";
         let vars = vars! {
             "org" => self.organization.to_string(), "rows" => rows_of(limit),
             "keys" => webhooks.iter().map(|id| id.key()).collect::<Vec<_>>(),
+            "kinds" => kinds.iter().map(EventKind::as_str).collect::<Vec<_>>(),
         };
         let mut found: HashMap<WebhookId, BTreeMap<i64, Delivery>> = HashMap::new();
         for body in self.store.ask::<Vec<String>>(EACH, vars).await? {
             let delivery: Delivery = parse(&body)?;
             found.entry(delivery.webhook_id).or_default().insert(place(delivery.sequence), delivery);
         }
-        for (webhook, successes) in self.newest_successes(webhooks, limit + 1).await? {
+        for (webhook, successes) in self.newest_successes(webhooks, kinds, limit + 1).await? {
             let known = found.entry(webhook).or_default();
             for success in successes {
                 known.entry(place(success.0)).or_insert_with(|| success.restore(self.organization, webhook));

@@ -39,14 +39,14 @@ struct DispatchRow {
     cursor: i64,
     failures: i64,
     paused_until: Option<Timestamp>,
-    replay: Option<Vec<i64>>,
 }
 
-impl DispatchRow {
-    fn replay(&self) -> Option<ReplayState> {
-        match self.replay.as_deref()? {
+impl ReplayState {
+    /// From its form in the store.
+    pub(super) fn read(row: &[i64]) -> Option<Self> {
+        match row {
             [after, until, only] => {
-                Some(ReplayState { after: Sequence(*after), until: Sequence(*until), only_undelivered: *only != 0 })
+                Some(Self { after: Sequence(*after), until: Sequence(*until), only_undelivered: *only != 0 })
             }
             _ => None,
         }
@@ -131,16 +131,16 @@ impl Tenant {
         let Some(row) = rows.into_iter().next() else { return Ok(None) };
         let Some(stored) = self.find_webhook(id).await? else { return Ok(None) };
         Ok(Some(Leased {
-            stored,
             cursor: Sequence(row.cursor),
             failures: u32::try_from(row.failures).unwrap_or_default(),
             paused_until: row.paused_until,
-            replay: row.replay(),
+            replay: stored.replay,
             // Whoever gave the lease back had settled everything up to the cursor, and nothing after it.
             settled: match row.holder {
                 Some(_) => self.settled_after(id, Sequence(row.cursor)).await?,
                 None => Vec::new(),
             },
+            stored,
         }))
     }
 
@@ -153,20 +153,17 @@ impl Tenant {
         Ok(places.into_iter().map(place).chain(succeeded).collect())
     }
 
-    /// The dispatch as it is now, after a change by a caller.
-    pub async fn look_at_dispatch(&self, id: WebhookId) -> Result<Option<(StoredWebhook, u32, Option<ReplayState>)>> {
-        let vars = vars! { "dispatch" => self.record(DISPATCH, id.key()) };
-        let row: Option<DispatchRow> = self.store.ask("SELECT * FROM ONLY $dispatch", vars).await?;
-        let (Some(row), Some(stored)) = (row, self.find_webhook(id).await?) else { return Ok(None) };
-        let failures = u32::try_from(row.failures).unwrap_or_default();
-        Ok(Some((stored, failures, row.replay())))
-    }
-
     /// What is due again until a moment, in the order in which it became due.
     pub async fn due_retries(&self, id: WebhookId, until: Timestamp, limit: usize) -> Result<Vec<Retry>> {
         const DUE: &str = "{
             LET $found = SELECT VALUE record::id(id) FROM
                 type::record('retry', [$org, $key]..[$org, $key, $until]) LIMIT $limit;
+            -- One whose delivery the sweep has taken.
+            FOR $retry IN $found {
+                IF type::record('delivery', [$org, $key, $last - $retry[3]]).id = NONE {
+                    DELETE type::record('retry', $retry)
+                }
+            };
             RETURN $found.map(|$retry| {
                 due: $retry[2],
                 body: type::record('delivery', [$org, $key, $last - $retry[3]]).body
@@ -182,11 +179,9 @@ impl Tenant {
             "last" => Sequence::MAX, "limit" => i64::try_from(limit).unwrap_or(i64::MAX),
         };
         let rows: Vec<Row> = self.store.ask(DUE, vars).await?;
-        let read = |row: Row| {
-            let body = row.body.ok_or_else(|| Error::internal("a retry has no delivery"))?;
-            Ok(Retry { due: Timestamp::from_millis(row.due), delivery: parse(&body)? })
-        };
-        rows.into_iter().map(read).collect()
+        let known = rows.into_iter().filter_map(|row| row.body.map(|body| (row.due, body)));
+        let read = |(due, body): (i64, String)| Ok(Retry { due: Timestamp::from_millis(due), delivery: parse(&body)? });
+        known.map(read).collect()
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use surrealdb::types::{RecordId, RecordIdKey, SurrealValue, Value};
 use tokio::sync::{Notify, broadcast, watch};
+use tokio::task::JoinHandle;
 
 use super::{Store, Tenant, vars};
 use crate::error::{Error, Result};
@@ -148,6 +149,8 @@ pub struct Tail {
     channel: Arc<Channel>,
     head: watch::Receiver<i64>,
     after: i64,
+    /// What comes next, being read while the reader is busy with what it has.
+    ahead: Option<JoinHandle<Result<Vec<Arc<Event>>>>>,
 }
 
 impl Tail {
@@ -180,8 +183,11 @@ impl Tail {
             return Ok(Vec::new());
         }
         let events = match self.channel.after(self.after) {
-            Some(events) => events,
-            None => self.tenant.events_after(Sequence(self.after), PORTION).await?,
+            Some(events) => {
+                self.ahead = None;
+                events
+            }
+            None => self.read().await?,
         };
         match events.first().map(|event| event.sequence.0) {
             Some(first) if first == self.after + 1 => {}
@@ -189,6 +195,22 @@ impl Tail {
             None => return Err(Error::EventsExpired { oldest: *self.head.borrow() + 1 }),
         }
         self.after = events.last().map_or(self.after, |event| event.sequence.0);
+        Ok(events)
+    }
+}
+
+impl Tail {
+    /// Events of the table, and the next ones meanwhile.
+    async fn read(&mut self) -> Result<Vec<Arc<Event>>> {
+        let events = match self.ahead.take() {
+            Some(ahead) => ahead.await.map_err(Error::internal)??,
+            None => self.tenant.events_after(Sequence(self.after), PORTION).await?,
+        };
+        let last = events.last().map_or(self.after, |event| event.sequence.0);
+        if last < *self.head.borrow() {
+            let tenant = self.tenant.clone();
+            self.ahead = Some(tokio::spawn(async move { tenant.events_after(Sequence(last), PORTION).await }));
+        }
         Ok(events)
     }
 }
@@ -222,7 +244,7 @@ impl Tenant {
             Some(Sequence(after)) => after,
             None => self.last_sequence().await?.0,
         };
-        Ok(Tail { tenant: self.clone(), head: channel.head.subscribe(), channel, after })
+        Ok(Tail { tenant: self.clone(), head: channel.head.subscribe(), channel, after, ahead: None })
     }
 
     async fn open_channel(&self) -> Result<Arc<Channel>> {

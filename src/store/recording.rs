@@ -155,6 +155,7 @@ impl Tenant {
         if let Some(reason) = recording.disabled {
             text.push_str(
                 "UPDATE ONLY $webhook SET status = 'disabled', disabled_at = $now, updated_at = $now, revision += 1 RETURN NONE;
+                 UPDATE ONLY $dispatch SET epoch += 1 RETURN NONE;
                  CREATE ONLY $audit CONTENT { actor: 'mercato', action: $reason, target: $target } RETURN NONE;",
             );
             let audit = crate::model::id::AuditId(self.clock().mint());

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use surrealdb::types::{RecordId, SurrealValue, Value};
 
+use super::dispatch::ReplayState;
 use super::documents::never;
 use super::pages::Placed;
 use super::write::{Block, Plan, UNMOVED};
@@ -36,6 +37,8 @@ pub(super) struct Row {
     cursor: i64,
     failures: i64,
     last_triggered_at: Option<Timestamp>,
+    epoch: i64,
+    replay: Option<Vec<i64>>,
 }
 
 impl Placed for Row {
@@ -50,6 +53,8 @@ macro_rules! columns {
         concat!(
             "SELECT *, type::record('dispatch', record::id(id)).cursor AS cursor,
             type::record('dispatch', record::id(id)).failures AS failures,
+            type::record('dispatch', record::id(id)).epoch AS epoch,
+            type::record('dispatch', record::id(id)).replay AS replay,
             type::record('dispatch', record::id(id)).last_triggered_at AS last_triggered_at FROM ",
             $from
         )
@@ -60,6 +65,10 @@ macro_rules! columns {
 #[derive(Clone)]
 pub struct StoredWebhook {
     pub webhook: Webhook,
+    /// Rises when it is enabled or disabled.
+    pub epoch: i64,
+    /// What is being sent again.
+    pub replay: Option<ReplayState>,
     pub(super) revision: i64,
     sealed: String,
     old: Option<(String, Timestamp)>,
@@ -92,7 +101,8 @@ impl Row {
             updated_at: self.updated_at,
         };
         let old = self.old_secret.zip(self.old_until);
-        Ok(StoredWebhook { webhook, revision: self.revision, sealed: self.secret, old })
+        let replay = self.replay.as_deref().and_then(ReplayState::read);
+        Ok(StoredWebhook { webhook, epoch: self.epoch, replay, revision: self.revision, sealed: self.secret, old })
     }
 }
 
@@ -175,8 +185,7 @@ impl Tenant {
     /// A change of the record. The dispatch is told when the webhook becomes active: its count begins anew, at once.
     pub fn plan_webhook_updated(&self, from: &StoredWebhook, to: Webhook, actor: &str) -> Plan<Webhook> {
         const UPDATE: &str = "UPDATE ONLY $record MERGE $content RETURN NONE;";
-        const MOVED: &str =
-            "UPDATE ONLY $dispatch SET failures = $failures, paused_until = NONE, wake_at = $now RETURN NONE;";
+        const MOVED: &str = "UPDATE ONLY $dispatch SET epoch += 1, failures = $failures, paused_until = NONE, wake_at = $now RETURN NONE;";
         let content = vars! {
             "name" => to.name.clone(), "url" => to.url.clone(), "kinds" => to.events, "status" => to.status,
             "disabled_at" => to.disabled_at.map_or(Value::None, SurrealValue::into_value),
@@ -245,18 +254,6 @@ impl Tenant {
         let block = self.unmoved_webhook(from).then(REPLAY, vars);
         let block = self.audited(block, actor, "webhook.replayed", replay.webhook_id.to_string());
         Plan::quiet(replay, block)
-    }
-
-    /// How far a replay has come and where it ends, if one is under way.
-    pub async fn find_replay(&self, id: WebhookId) -> Result<Option<(i64, i64)>> {
-        #[derive(SurrealValue)]
-        struct Found {
-            replay: Option<Vec<i64>>,
-        }
-        let vars = vars! { "dispatch" => self.record(DISPATCH, id.key()) };
-        let found: Option<Found> = self.store.ask("SELECT replay FROM ONLY $dispatch", vars).await?;
-        let replay = found.and_then(|found| found.replay);
-        Ok(replay.and_then(|replay| Some((*replay.first()?, *replay.get(1)?))))
     }
 
     fn unmoved_webhook(&self, from: &StoredWebhook) -> Block {

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::lane::Lane;
 use super::{DispatchSettings, Shared, Slots};
 use crate::courier::Courier;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::id::{OrganizationId, WebhookId};
 use crate::store::Store;
 
@@ -44,9 +44,8 @@ impl Dispatcher {
             per_organization: settings.per_organization,
             organizations: std::sync::Mutex::default(),
         };
-        let holder = store.clock().mint().to_string();
         let stop = watch::Sender::new(false);
-        Self { shared: Arc::new(Shared { store, courier, settings, holder, slots, stop }) }
+        Self { shared: Arc::new(Shared { store, courier, settings, slots, stop }) }
     }
 
     /// Does what there is to do by now, and answers how many deliveries were settled: for tests, which move the clock by
@@ -60,7 +59,7 @@ impl Dispatcher {
             }
             let mut moved = 0;
             while let Some(lane) = lanes.join_next().await {
-                moved += lane.map_err(crate::error::Error::internal)?.1?;
+                moved += lane.map_err(Error::internal)?.1?;
             }
             if moved == 0 {
                 return Ok(done);
@@ -88,10 +87,7 @@ impl Dispatcher {
                     Err(RecvError::Lagged(_)) => desk.around_at = Instant::now(),
                     Err(RecvError::Closed) => break,
                 },
-                Some(ended) = desk.lanes.join_next(), if !desk.lanes.is_empty() => match ended {
-                    Ok((place, result)) => desk.ended(place, result),
-                    Err(error) => tracing::error!(%error, "a lane broke down"),
-                },
+                Some(ended) = desk.lanes.join_next_with_id(), if !desk.lanes.is_empty() => desk.joined(ended),
                 () = tokio::time::sleep(LOOK) => desk.due = true,
                 () = &mut stop => break,
             }
@@ -120,6 +116,8 @@ struct Desk {
     shared: Arc<Shared>,
     running: HashMap<Place, Running>,
     lanes: JoinSet<(Place, Result<usize>)>,
+    /// Whose each of them is.
+    places: HashMap<Id, Place>,
     /// Organizations in which something was committed.
     heard: HashSet<OrganizationId>,
     /// Organizations without a webhook, as of that many changes of webhooks.
@@ -136,6 +134,7 @@ impl Desk {
             shared,
             running: HashMap::new(),
             lanes: JoinSet::new(),
+            places: HashMap::new(),
             heard: HashSet::new(),
             bare: (0, HashSet::new()),
             due: true,
@@ -191,7 +190,21 @@ impl Desk {
             }
             let nudge = Arc::new(Notify::new());
             self.running.insert(place, Running { nudge: Arc::clone(&nudge), again: false });
-            self.lanes.spawn(work(Arc::clone(&self.shared), place, nudge));
+            let lane = self.lanes.spawn(work(Arc::clone(&self.shared), place, nudge));
+            self.places.insert(lane.id(), place);
+        }
+    }
+
+    fn joined(&mut self, ended: Result<(Id, (Place, Result<usize>)), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let place = self.places.remove(&id);
+        match (ended, place) {
+            (Ok((_, (place, result))), _) => self.ended(place, result),
+            (Err(error), Some(place)) => self.ended(place, Err(Error::internal(error))),
+            (Err(error), None) => tracing::error!(%error, "a lane broke down"),
         }
     }
 
@@ -210,10 +223,8 @@ impl Desk {
         for lane in self.running.values() {
             lane.nudge.notify_one();
         }
-        while let Some(ended) = self.lanes.join_next().await {
-            if let Ok((place, result)) = ended {
-                self.ended(place, result);
-            }
+        while let Some(ended) = self.lanes.join_next_with_id().await {
+            self.joined(ended);
         }
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::TimeDelta;
-use tokio::sync::{Notify, Semaphore};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -28,11 +30,10 @@ use crate::store::log::Tail;
 use crate::store::recording::{Recording, Written};
 use crate::store::webhooks::StoredWebhook;
 
-/// How long a lease lasts. Every recording renews it, and one is made at least each [`PATIENCE`] while there is work.
-const LEASE: TimeDelta = TimeDelta::seconds(15);
-/// Results that are written down at once, and how long the first of them waits for others.
+/// Results that are written down at once, and how long the first of them waits for others while more are under way. (With
+/// a shorter patience a hundred busy lanes write one result at a time, and spend their time on that.)
 const BATCH: usize = 256;
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Deliveries under way or not yet written down.
 const IN_HAND: usize = 1024;
 /// A lane stays for what becomes due so soon; later, the dispatcher looks for it.
@@ -53,14 +54,24 @@ struct Writing {
     task: JoinHandle<Result<Written>>,
 }
 
+/// The right to make one attempt: a place among those of its organization, and among all.
+type Slot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
 pub(super) struct Lane {
     shared: Arc<Shared>,
+    /// Who we are in the lease. Each lane is somebody else, so that nothing of one that broke down counts for the next.
+    holder: String,
     tenant: Tenant,
     stored: StoredWebhook,
     secrets: Vec<SigningSecret>,
     /// The changes of webhooks that were seen, and when.
     fresh_at: (u64, Instant),
     slots: Arc<Semaphore>,
+    /// For the next attempt; it is begun at once when this is there.
+    slot: Option<Slot>,
+    queue: Option<BoxFuture<'static, Slot>>,
+    /// Somebody deleted it.
+    gone: bool,
     nudge: Arc<Notify>,
     tail: Tail,
     book: Book,
@@ -78,13 +89,18 @@ impl Lane {
     /// Takes the lease; none when somebody else has it, or the webhook is gone.
     pub async fn enter(shared: Arc<Shared>, tenant: Tenant, id: WebhookId, nudge: Arc<Notify>) -> Result<Option<Self>> {
         let changes = shared.store.webhook_changes();
-        let until = tenant.clock().now().plus(LEASE);
-        let Some(leased) = tenant.lease_webhook(id, &shared.holder, until).await? else { return Ok(None) };
+        let until = tenant.clock().now().plus(shared.settings.lease());
+        let holder = tenant.clock().mint().to_string();
+        let Some(leased) = tenant.lease_webhook(id, &holder, until).await? else { return Ok(None) };
         let book = Book::of(&leased, shared.settings.clone(), tenant.clock().clone());
         Ok(Some(Self {
             secrets: tenant.signing_secrets(&leased.stored)?,
             fresh_at: (changes, Instant::now()),
             slots: shared.slots.of(tenant.organization()),
+            slot: None,
+            queue: None,
+            gone: false,
+            holder,
             nudge,
             tail: tenant.tail(Some(leased.cursor)).await?,
             stored: leased.stored,
@@ -122,11 +138,11 @@ impl Lane {
     fn is_over(&self) -> bool {
         let last = self.shared.settings.linger.is_zero() && self.book.giving_up.is_none();
         let written = self.book.landed.is_empty() || last;
-        self.flying.is_empty() && self.writing.is_none() && written
+        self.flying.is_empty() && self.queue.is_none() && self.writing.is_none() && written
     }
 
     fn is_idle(&self) -> bool {
-        self.flying.is_empty() && self.writing.is_none() && self.book.landed.is_empty()
+        self.flying.is_empty() && self.queue.is_none() && self.writing.is_none() && self.book.landed.is_empty()
     }
 
     fn is_disabled(&self) -> bool {
@@ -134,23 +150,43 @@ impl Lane {
     }
 
     fn is_stopping(&self) -> bool {
-        *self.shared.stop.borrow()
+        self.gone || *self.shared.stop.borrow()
     }
 
     /// Begins what there is room for.
     async fn fill(&mut self) -> Result<()> {
         self.refresh_when_due().await?;
         while self.has_room() {
-            let Some(job) = self.next_job().await? else { return Ok(()) };
+            if !self.is_disabled() && !self.take_slot() {
+                return Ok(());
+            }
+            let Some(job) = self.next_job().await? else { break };
+            // What was changed while the job was read counts for it.
+            self.refresh_when_due().await?;
             self.book.begin(&job);
-            if self.is_disabled() {
+            if self.is_disabled() || !self.stored.webhook.events.has(job.delivery.event_type) {
                 self.book.settle_as(job, DeliveryStatus::Held);
                 self.first_landed.get_or_insert_with(Instant::now);
-            } else {
-                self.begin(job);
+            } else if let Some(slot) = self.slot.take() {
+                self.begin(job, slot);
             }
         }
+        // Others may have it.
+        (self.slot, self.queue) = (None, None);
         Ok(())
+    }
+
+    /// Whether the next attempt has its slot; if not, it is waited for, behind those that came before.
+    fn take_slot(&mut self) -> bool {
+        if self.slot.is_none() {
+            let (ours, all) = (Arc::clone(&self.slots), Arc::clone(&self.shared.slots.all));
+            let queue = self.queue.get_or_insert_with(|| async move { (place(ours).await, place(all).await) }.boxed());
+            self.slot = queue.now_or_never();
+        }
+        if self.slot.is_some() {
+            self.queue = None;
+        }
+        self.slot.is_some()
     }
 
     fn has_room(&mut self) -> bool {
@@ -161,19 +197,18 @@ impl Lane {
         able && under_way + waiting < IN_HAND && !self.is_stopping()
     }
 
-    /// Sends a job on its way. It waits for its slots there, behind those that came before it.
-    fn begin(&mut self, job: Job) {
+    /// Sends a job on its way.
+    fn begin(&mut self, job: Job, slot: Slot) {
         let parcel = Parcel {
             url: self.stored.webhook.url.clone(),
             id: job.delivery.event_id.to_string(),
             body: body(&job.event),
             secrets: self.secrets.clone(),
         };
-        let (shared, slots, era) = (Arc::clone(&self.shared), Arc::clone(&self.slots), self.book.era());
+        let (shared, era) = (Arc::clone(&self.shared), self.book.era());
         self.flying.spawn(async move {
-            let _ours = slots.acquire_owned().await;
-            let _all = Arc::clone(&shared.slots.all).acquire_owned().await;
             let outcome = shared.courier.attempt(&parcel).await;
+            drop(slot);
             Landed { job, outcome, era }
         });
     }
@@ -194,7 +229,10 @@ impl Lane {
                 let (recording, written) = written?;
                 return self.settle(recording, written).await;
             }
-            () = self.tail.changed(), if room => {}
+            slot = queued(&mut self.queue), if self.queue.is_some() => {
+                (self.slot, self.queue) = (Some(slot), None);
+            }
+            () = self.tail.changed(), if room && self.queue.is_none() => {}
             () = self.nudge.notified() => {}
             () = until(due), if due.is_some() => {}
             () = until(next), if next.is_some() => {}
@@ -242,8 +280,8 @@ impl Lane {
     }
 
     fn write(&self, recording: Arc<Recording>) -> Writing {
-        let (tenant, stored, holder) = (self.tenant.clone(), self.stored.clone(), self.shared.holder.clone());
-        let until = tenant.clock().now().plus(LEASE);
+        let (tenant, stored, holder) = (self.tenant.clone(), self.stored.clone(), self.holder.clone());
+        let until = tenant.clock().now().plus(self.shared.settings.lease());
         let written = Arc::clone(&recording);
         let task = tokio::spawn(async move { tenant.record_dispatch(&stored, (&holder, until), &written).await });
         Writing { recording, task }
@@ -292,17 +330,20 @@ impl Lane {
     /// Reads the webhook again: somebody may have changed it, or what is due at it.
     async fn refresh(&mut self) -> Result<()> {
         self.fresh_at = (self.shared.store.webhook_changes(), Instant::now());
+        // What was loaded may have been sent again by hand.
+        self.retries.clear();
         self.look_at = Some(self.tenant.clock().now());
-        let Some((stored, failures, replay)) = self.tenant.look_at_dispatch(self.stored.webhook.id).await? else {
-            // It is gone; the next recording says so.
+        let Some(stored) = self.tenant.find_webhook(self.stored.webhook.id).await? else {
+            // The next recording says so.
+            self.gone = true;
             return Ok(());
         };
         self.secrets = self.tenant.signing_secrets(&stored)?;
-        if stored.webhook.status != self.stored.webhook.status {
-            self.book.changed(failures);
+        if stored.epoch != self.stored.epoch {
+            self.book.changed(stored.webhook.failure_count);
         }
         if self.book.replay.is_none() {
-            self.book.begin_replay(replay);
+            self.book.begin_replay(stored.replay);
         }
         self.stored = stored;
         Ok(())
@@ -333,6 +374,18 @@ fn body(event: &Event) -> Bytes {
         }
     }
     Bytes::from_owner(Envelope(Arc::clone(&event.envelope)))
+}
+
+/// A place in a semaphore of ours, which nobody closes.
+async fn place(places: Arc<Semaphore>) -> OwnedSemaphorePermit {
+    places.acquire_owned().await.unwrap_or_else(|_| unreachable!("nobody closes it"))
+}
+
+async fn queued(queue: &mut Option<BoxFuture<'static, Slot>>) -> Slot {
+    match queue {
+        Some(queue) => queue.await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn until(due: Option<Instant>) {

@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio::sync::{Semaphore, watch};
 
 use crate::courier::Courier;
@@ -39,6 +40,15 @@ pub struct DispatchSettings {
     pub in_all: usize,
     /// How long a lane waits for more before it gives its lease back.
     pub linger: Duration,
+    /// Time for one attempt.
+    pub timeout: Duration,
+}
+
+impl DispatchSettings {
+    /// How long a lease lasts: the longest time in which a lane writes nothing, and some more.
+    fn lease(&self) -> TimeDelta {
+        TimeDelta::seconds(20) + TimeDelta::from_std(self.timeout).unwrap_or_default()
+    }
 }
 
 /// What the lanes of a process share.
@@ -46,8 +56,6 @@ struct Shared {
     store: Store,
     courier: Courier,
     settings: DispatchSettings,
-    /// Who we are in a lease.
-    holder: String,
     slots: Slots,
     stop: watch::Sender<bool>,
 }

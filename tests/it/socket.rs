@@ -321,7 +321,8 @@ async fn a_slow_client_is_closed_with_its_last_event() {
 async fn a_log_that_expires_under_a_slow_client_ends_its_subscription() {
     let app = TestApp::new().await;
     let party = app.party().await;
-    fill(&party, 260).await;
+    // More than is read at once, and what is read ahead.
+    fill(&party, 480).await;
     let mut socket = Socket::ready(&party).await;
     socket.subscribe("1", &bulky(), &json!({})).await;
     assert_eq!(socket.hear().await["type"], json!("next"));
@@ -337,8 +338,11 @@ async fn a_log_that_expires_under_a_slow_client_ends_its_subscription() {
         assert_eq!(message["payload"]["data"]["events"]["sequence"], json!(last));
     };
     assert_eq!(error["id"], json!("1"));
-    assert_eq!(error["payload"][0]["extensions"], json!({ "code": "EVENTS_EXPIRED", "status": 410 }));
-    assert!(last < 260, "{last}");
+    assert_eq!(
+        error["payload"][0]["extensions"],
+        json!({ "code": "EVENTS_EXPIRED", "status": 410, "oldestSequence": 481 })
+    );
+    assert!(last < 480, "{last}");
     // The socket goes on.
     socket.subscribe("1", "{ __typename }", &json!({})).await;
     assert_eq!(socket.hear().await["type"], json!("next"));

@@ -37,6 +37,7 @@ fn shared() -> Schemas {
         "code": { "type": "integer", "description": "The HTTP status." },
         "message": string, "errors": field_errors, "error": inner,
         "retryAfter": { "type": "integer", "description": "Seconds; with 429." },
+        "oldestSequence": { "type": "integer", "description": "The oldest event that is kept; with 410." },
     });
     let oauth_error = json!({
         "code": integer, "message": string, "error": string, "error_description": string, "retryAfter": integer,

@@ -6,7 +6,7 @@ use super::parts::{Schemas, echo, echoed, id, nullable, object, only, record, re
 use crate::courier::target::URL_MAX;
 use crate::model::delivery::{ATTEMPTS_KEPT, DeliveryStatus};
 use crate::model::event::Sequence;
-use crate::model::webhook::{AttemptError, NAME_MAX, READ_ONLY, SECRET_MAX, WebhookStatus};
+use crate::model::webhook::{AttemptError, MOVING, NAME_MAX, READ_ONLY, SECRET_MAX, WebhookStatus};
 
 pub fn schemas() -> Schemas {
     let mut with_secret = webhook();
@@ -83,8 +83,8 @@ fn patch() -> Value {
     for (name, schema) in echo(&READ_ONLY) {
         fields[name] = schema;
     }
-    for name in ["failureCount", "lastSequence"] {
-        fields[name] = echoed(json!({ "type": "integer" }));
+    for name in MOVING {
+        fields[name] = json!({ "description": "May be sent back as it was read; is not changed by it." });
     }
     fields["hasSecret"] = echoed(json!({ "type": "boolean" }));
     object(&[], fields)

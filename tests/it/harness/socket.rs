@@ -185,7 +185,10 @@ impl EventStream {
                     other => panic!("{other} is no field of an event"),
                 }
             }
-            return Some(event);
+            // Without data it is none; only its id counts.
+            if !event.event.is_empty() {
+                return Some(event);
+            }
         }
     }
 }
