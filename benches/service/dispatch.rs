@@ -11,7 +11,7 @@ use mercato::app::{App, Workers};
 use mercato::call::{Call, Caller};
 use mercato::config::{Command, CommandLine, ListenOptions};
 use mercato::model::customer::NewCustomer;
-use mercato::model::event::EventKind;
+use mercato::model::event::{EventKind, Sequence};
 use mercato::model::id::OrganizationId;
 use mercato::model::scope::Scope;
 use mercato::model::vendor::Vendor;
@@ -147,7 +147,7 @@ async fn throughput(scale: &Scale, receivers: usize) -> Line {
         for _ in 0..events {
             stand.happen().await;
         }
-        let body = stand.store.tenant(stand.organization, None).events_after(Default::default(), 1).await;
+        let body = stand.store.tenant(stand.organization, None).events_after(Sequence::default(), 1).await;
         let body = body.expect("the log can be read").remove(0).envelope.to_string();
         let floor = bare(&stand, &client, events, &body).await;
         stand.forget();

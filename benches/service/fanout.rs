@@ -152,9 +152,9 @@ async fn idle_memory(scale: &Scale) -> Line {
     let mut crowd = Crowd::new(serve.address, greetings(&token));
     crowd.join(100, 0).await;
     let before = serve.resident_mb();
-    crowd.join(scale.idle_subscribers - 100, 0).await;
+    crowd.join(usize::try_from(scale.idle_subscribers - 100).expect("few"), 0).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let each = (serve.resident_mb() - before) * 1000.0 / (scale.idle_subscribers as f64 - 100.0);
+    let each = (serve.resident_mb() - before) * 1000.0 / f64::from(scale.idle_subscribers - 100);
     drop(crowd);
     serve.stop();
     Line::at_most("memory of an idle subscriber", each, IDLE_KB, "KB")

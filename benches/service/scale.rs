@@ -26,7 +26,7 @@ pub struct Scale {
     pub subscribers: [usize; 3],
     pub fan_out_rounds: usize,
     pub fan_outs: usize,
-    pub idle_subscribers: usize,
+    pub idle_subscribers: u32,
     /// Deliveries that wait.
     pub backlog: usize,
     /// Starts of the process on each kind of database.

@@ -152,7 +152,7 @@ impl Frames {
         match u8::try_from(text.len()).ok().filter(|length| *length < 126) {
             Some(length) => frame.push(0x80 | length),
             None => {
-                frame.push(0x80 | 126);
+                frame.push(0xfe);
                 frame.extend(u16::try_from(text.len()).expect("greetings are short").to_be_bytes());
             }
         }

@@ -107,9 +107,8 @@ impl Allowed {
         }
         match literal(&url) {
             Some(address) if !self.admits(address) => Err(PRIVATE),
-            Some(_) => Ok(()),
             None if is_local_name(&url) && !self.admits(Ipv4Addr::LOCALHOST.into()) => Err(PRIVATE),
-            None => Ok(()),
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -135,8 +135,8 @@ impl DeliveryId {
 }
 
 fn fingerprint(webhook: WebhookId) -> u64 {
-    let [a, b, c, d, e, ..]: [u8; 32] = Sha256::digest(webhook.0.to_bytes()).into();
-    u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
+    let hash: [u8; 32] = Sha256::digest(webhook.0.to_bytes()).into();
+    hash[..5].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 impl Delivery {

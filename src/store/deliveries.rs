@@ -95,9 +95,9 @@ impl Tenant {
 
     /// Those that no single row counts before.
     async fn without_rows(&self, webhook: WebhookId, successes: Vec<Success>) -> Result<Vec<Success>> {
+        const FIND: &str = "SELECT VALUE record::id(id)[2] FROM $records";
         let records: Vec<RecordId> =
             successes.iter().map(|success| self.delivery_record(webhook, Sequence(success.0))).collect();
-        const FIND: &str = "SELECT VALUE record::id(id)[2] FROM $records";
         let places: Vec<i64> = self.store.ask(FIND, vars! { "records" => records }).await?;
         Ok(successes.into_iter().filter(|success| !places.contains(&place(success.0))).collect())
     }

@@ -51,14 +51,14 @@ async fn an_event_is_delivered_signed_and_logged() {
     let hook = webhook(&party, &receiver.url()).await;
     party.customer("1").await;
     assert_eq!(app.settle().await, 1);
-    let received = receiver.take();
-    let [received] = &received[..] else { panic!("one delivery, not {}", received.len()) };
+    let inbox = receiver.take();
+    let [only] = &inbox[..] else { panic!("one delivery, not {}", inbox.len()) };
     let event = app.events(party.organization()).await.remove(0);
-    assert_eq!(received.json(), event);
-    assert_eq!(received.header("webhook-id"), event["id"]);
-    assert_eq!(received.header("content-type"), "application/json");
+    assert_eq!(only.json(), event);
+    assert_eq!(only.header("webhook-id"), event["id"]);
+    assert_eq!(only.header("content-type"), "application/json");
     let pulled = party.get(&format!("/api/v1/events/{}", id(&event))).await;
-    assert!(pulled.text.contains(std::str::from_utf8(&received.body).expect("UTF-8")), "{}", pulled.text);
+    assert!(pulled.text.contains(std::str::from_utf8(&only.body).expect("UTF-8")), "{}", pulled.text);
     let read = read(&party, &hook).await;
     assert_eq!((&read["failureCount"], &read["lastSequence"]), (&json!(0), &json!(1)));
     assert_eq!(read["lastTriggeredAt"], json!("2026-01-05T10:00:00.000Z"));
@@ -443,13 +443,13 @@ async fn many_deliveries_are_read_back_one_by_one() {
     let (delivered, pending) = (counted("DELIVERED").await, counted("PENDING").await);
     assert_eq!(delivered + pending, 90);
     // One that succeeded at once is sent again: from then on it stands for itself.
-    let resent = seen.iter().find(|delivery| delivery["status"] == "delivered").expect("one was delivered");
+    let chosen = seen.iter().find(|delivery| delivery["status"] == "delivered").expect("one was delivered");
     receiver.behave(Manner::Answer(500));
-    let resend = format!("/api/v1/deliveries/{}/resend", id(resent));
+    let resend = format!("/api/v1/deliveries/{}/resend", id(chosen));
     assert_eq!(party.request(reqwest::Method::POST, &resend).send().await.expect("an answer").status().as_u16(), 200);
     assert_eq!((counted("DELIVERED").await, counted("PENDING").await), (delivered - 1, pending + 1));
     app.settle().await;
-    let read = party.get(&format!("/api/v1/deliveries/{}", id(resent))).await.data();
+    let read = party.get(&format!("/api/v1/deliveries/{}", id(chosen))).await.data();
     assert_eq!((&read["status"], &read["attemptCount"]), (&json!("pending"), &json!(2)));
 }
 

@@ -98,17 +98,17 @@ async fn every_kind_is_the_same_bytes_everywhere() {
     usage_happens(&app, &party, &customer).await;
     app.settle().await;
     let stored = app.rows("SELECT * FROM event ORDER BY id").await;
-    let received = receiver.take();
-    assert_eq!(received.len(), stored.len());
+    let inbox = receiver.take();
+    assert_eq!(inbox.len(), stored.len());
     let document = "subscription { events(afterSequence: 0) { sequence payload } }";
     let mut feeds = Vec::new();
     for transport in Transport::BOTH {
         feeds.push(Feed::open(transport, &party, document, json!({})).await);
     }
     let mut samples = BTreeMap::new();
-    for (row, received) in stored.iter().zip(&received) {
+    for (row, delivered) in stored.iter().zip(&inbox) {
         let envelope = row["envelope"].as_str().expect("an envelope");
-        assert_eq!(received.body, envelope.as_bytes());
+        assert_eq!(delivered.body, envelope.as_bytes());
         for feed in &mut feeds {
             assert_eq!(feed.event().await["payload"].as_str(), Some(envelope));
         }

@@ -323,7 +323,12 @@ async fn a_stream_resumes_by_its_last_event() {
     for account in 0..4 {
         party.customer(&account.to_string()).await;
     }
-    for (last, first) in [("3", 4), ("nonsense", 2), ("", 2)] {
+    for nonsense in ["nonsense", "-1", "1e3"] {
+        let request = EventStream::post(&party, ALL, &json!({ "after": 1 })).header("last-event-id", nonsense);
+        let Err(reply) = EventStream::of(request).await else { panic!("a stream after {nonsense}") };
+        reply.expect(400);
+    }
+    for (last, first) in [("3", 4), ("", 2)] {
         let request = EventStream::post(&party, ALL, &json!({ "after": 1 })).header("last-event-id", last);
         let stream = EventStream::of(request).await.unwrap_or_else(|reply| panic!("{reply:?}"));
         assert_eq!(Feed::Stream(stream).sequences(1).await, [first], "{last}");

@@ -152,8 +152,8 @@ async fn a_secret_is_shown_once_and_rotated_without_a_gap() {
     for account in 0..2 {
         party.customer(&account.to_string()).await;
         app.settle().await;
-        let received = receiver.take().remove(0);
-        signatures.push(received.header("webhook-signature").split(' ').count());
+        let delivered = receiver.take().remove(0);
+        signatures.push(delivered.header("webhook-signature").split(' ').count());
         app.advance(TimeDelta::hours(25));
         party.refresh().await;
     }
@@ -171,14 +171,14 @@ async fn a_test_tells_the_class_of_the_outcome() {
     let hook = webhook(&party, &receiver.url()).await;
     let test = async |party: &Party| party.post("/api/webhook/test", &json!({ "webhookId": hook["id"] })).await.data();
     let told = test(&party).await;
-    let received = receiver.take().remove(0);
-    let sample = received.json();
+    let delivered = receiver.take().remove(0);
+    let sample = delivered.json();
     assert_eq!(
         (&sample["type"], &sample["test"], &sample["sequence"]),
         (&json!("customer.created"), &json!(true), &json!(0))
     );
     assert_eq!(
-        (&sample["id"], received.header("webhook-id")),
+        (&sample["id"], delivered.header("webhook-id")),
         (&told["eventId"], told["eventId"].as_str().expect("an id"))
     );
     assert_eq!((&told["success"], &told["statusCode"], &told["error"]), (&json!(true), &json!(200), &Value::Null));
