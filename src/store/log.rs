@@ -2,7 +2,7 @@
 //! truth; what is in memory only saves reads and wakes.
 //!
 //! - [`Tail`]: one reader, which knows the last event it was given. It meets every later one, in order, once.
-//! - [`Channel`]: what the tails of one organization share: the newest events, and the news that there are more.
+//! - `Channel`: what the tails of one organization share: the newest events, and the news that there are more.
 //! - the pump: one task per channel, which reads what was committed, here or by another process.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,10 +1,10 @@
 //! The life of an event after its commit. Actors, in the order one meets them:
 //!
 //! - [`dispatcher::Dispatcher`]: one per process. Finds webhooks that have something to do and starts a lane for each.
-//! - [`lane`]: one webhook at work, under a lease that one process has at a time. It reads the log from the webhook's
+//! - `lane`: one webhook at work, under a lease that one process has at a time. It reads the log from the webhook's
 //!   cursor as a subscription does, and what is due again; it keeps a bounded number of attempts under way; it writes down
 //!   what became of them, many at once, in one transaction that the lease guards.
-//! - [`book`]: what a lane knows of its webhook: how far it is, what is under way, how often in a row it failed.
+//! - `book`: what a lane knows of its webhook: how far it is, what is under way, how often in a row it failed.
 //! - [`backoff`]: the schedule.
 //! - the attempt itself is [`crate::courier`]'s.
 //!
