@@ -1,6 +1,7 @@
 //! One webhook at work. A lane holds the lease, begins attempts while there is room, and writes down what became of them
 //! while others are under way. It ends when nothing is left to do, or when it has lost the lease.
 
+mod results;
 mod sources;
 
 use std::collections::VecDeque;
@@ -30,10 +31,6 @@ use crate::store::log::Tail;
 use crate::store::recording::{Recording, Written};
 use crate::store::webhooks::StoredWebhook;
 
-/// Results that are written down at once, and how long the first of them waits for others while more are under way. (With
-/// a shorter patience a hundred busy lanes write one result at a time, and spend their time on that.)
-const BATCH: usize = 256;
-const PATIENCE: Duration = Duration::from_millis(200);
 /// Deliveries under way or not yet written down.
 const IN_HAND: usize = 1024;
 /// A lane stays for what becomes due so soon; later, the dispatcher looks for it.
@@ -215,7 +212,7 @@ impl Lane {
 
     /// Waits for the next thing to happen; false when the lease is lost.
     async fn wait(&mut self) -> Result<bool> {
-        let due = self.first_landed.filter(|_| self.writing.is_none()).map(|first| first + PATIENCE);
+        let due = self.writing_due();
         let room = self.has_room();
         let next = self.next_due().filter(|_| room);
         tokio::select! {
@@ -225,7 +222,7 @@ impl Lane {
                     self.land(landed.map_err(Error::internal)?);
                 }
             }
-            written = finished(&mut self.writing), if self.writing.is_some() => {
+            written = results::finished(&mut self.writing), if self.writing.is_some() => {
                 let (recording, written) = written?;
                 return self.settle(recording, written).await;
             }
@@ -257,68 +254,6 @@ impl Lane {
         }
         self.book.land(job, &outcome, era);
         self.first_landed.get_or_insert_with(Instant::now);
-    }
-
-    /// Begins to write down what has landed, when it is enough or has waited long enough.
-    fn write_when_due(&mut self) {
-        let Some(first) = self.first_landed.filter(|_| self.writing.is_none()) else { return };
-        let alone = self.flying.is_empty();
-        if alone || self.book.landed.len() >= BATCH || first.elapsed() >= PATIENCE {
-            let recording = Arc::new(self.recording(false));
-            self.writing = Some(self.write(recording));
-        }
-    }
-
-    fn recording(&mut self, released: bool) -> Recording {
-        self.first_landed = None;
-        let deliveries = std::mem::take(&mut self.book.landed);
-        let progress = self.book.progress();
-        if progress.replay.is_none() {
-            self.book.replay = None;
-        }
-        Recording { deliveries, progress, disabled: self.book.giving_up, released }
-    }
-
-    fn write(&self, recording: Arc<Recording>) -> Writing {
-        let (tenant, stored, holder) = (self.tenant.clone(), self.stored.clone(), self.holder.clone());
-        let until = tenant.clock().now().plus(self.shared.settings.lease());
-        let written = Arc::clone(&recording);
-        let task = tokio::spawn(async move { tenant.record_dispatch(&stored, (&holder, until), &written).await });
-        Writing { recording, task }
-    }
-
-    /// Writes down what is left and gives the lease back; false when the webhook was changed meanwhile.
-    async fn finish(&mut self) -> Result<bool> {
-        let recording = Arc::new(self.recording(true));
-        let Writing { recording, task } = self.write(recording);
-        let written = task.await.map_err(Error::internal)??;
-        self.settle(recording, written).await?;
-        Ok(written != Written::Changed)
-    }
-
-    /// What became of a recording; false when the lease is lost.
-    async fn settle(&mut self, recording: Arc<Recording>, written: Written) -> Result<bool> {
-        match written {
-            Written::Lost => return Ok(false),
-            Written::Changed => {
-                // To be written again, from what the webhook is now.
-                let recording =
-                    Arc::into_inner(recording).ok_or_else(|| Error::internal("a recording is still held"))?;
-                self.book.landed.extend(recording.deliveries);
-                self.first_landed = Some(Instant::now());
-                self.refresh().await?;
-            }
-            Written::Done => {
-                self.done += recording.deliveries.len();
-                self.book.written(&recording.deliveries);
-                let next = recording.deliveries.iter().filter_map(|recorded| recorded.delivery.next_attempt_at).min();
-                self.look_at = [self.look_at, next].into_iter().flatten().min();
-                if recording.disabled.is_some() {
-                    self.refresh().await?;
-                }
-            }
-        }
-        Ok(true)
     }
 
     async fn refresh_when_due(&mut self) -> Result<()> {
@@ -392,13 +327,4 @@ async fn until(due: Option<Instant>) {
     if let Some(due) = due {
         sleep_until(due).await;
     }
-}
-
-/// Waits for the recording that is being written. Dropping the future loses nothing.
-async fn finished(writing: &mut Option<Writing>) -> Result<(Arc<Recording>, Written)> {
-    let Some(Writing { recording, task }) = writing else { return std::future::pending().await };
-    let written = task.await.map_err(Error::internal)??;
-    let recording = Arc::clone(recording);
-    *writing = None;
-    Ok((recording, written))
 }
