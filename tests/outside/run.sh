@@ -160,14 +160,18 @@ stop_demo
 echo "exit status 0"
 
 # Each of these has processes of its own.
-events() { PYTHONDONTWRITEBYTECODE=1 "$receiver_venv/bin/python" "$here/events/$1.py" "$binary" "${@:2}"; }
+# These start services of their own, which would take the demo's address for theirs.
+alone() {
+  env -u MERCATO_BASE_URL -u MERCATO_AUTH_URL -u MERCATO_CLIENT_ID PYTHONDONTWRITEBYTECODE=1 "$receiver_venv/bin/python" "$@"
+}
+events() { alone "$here/events/$1.py" "$binary" "${@:2}"; }
 suite "Events: the same bytes everywhere" events same_bytes "$clients"
 suite "Events: kill -9 under load" events crash 5
 suite "Events: bad receivers" events receivers
 suite "Events: punctual retries" events punctual
 if [[ -n ${MERCATO_DATABASE_SERVER:-} ]]; then
   suite "Two processes on one SurrealDB server" \
-    "$receiver_venv/bin/python" "$here/cluster.py" "$binary" "$MERCATO_DATABASE_SERVER"
+    alone "$here/cluster.py" "$binary" "$MERCATO_DATABASE_SERVER"
 fi
 
 if (( ${#failed[@]} )); then

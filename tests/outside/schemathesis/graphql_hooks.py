@@ -34,7 +34,14 @@ IDS = {
     "deletePrivateOffer": lambda: records.open_offer(),
     "meteringSubmission": lambda: records.pick("metering"),
     "application": lambda: records.pick("applications"),
-    "node": lambda: records.pick(chance.choice(sorted(records.known))),
+    "node": lambda: records.pick(chance.choice(sorted(name for name, all in records.known.items() if all))),
+    **{
+        name: lambda: records.pick("webhooks")
+        for name in ("webhook", "updateWebhook", "deleteWebhook", "rotateWebhookSecret", "replayWebhook")
+    },
+    "delivery": lambda: records.pick("deliveries"),
+    "resendDelivery": lambda: records.pick("deliveries"),
+    "event": lambda: records.pick("events"),
 }
 DAYS = {
     "startDate": moments.in_the_past, "endDate": moments.in_the_future,
@@ -43,14 +50,16 @@ DAYS = {
     "reportingDate": moments.in_the_last_day, "startTime": moments.in_the_last_day,
 }
 TEXTS = {"listingId", "dimension", "companyName", "offerName", "name", "description"}
-LEFT_OUT = {"after", "cloud", "currency", "buyerNotifications", "email"}
+LEFT_OUT = {"afterSequence", "toSequence", "secret", "kinds", "after", "cloud", "currency", "buyerNotifications", "email"}
 BEYOND_A_SCHEMA = (
     r"Query is too complex\."
-    r'|Invalid value for argument "[\w.]+", expected type "(Decimal|DateTime)"'
+    r'|Invalid value for argument "[\w.]+", expected type "(Decimal|DateTime|Sequence)"'
     r"|has a number of more than 15 digits at \d+; send it as a string"
 )
 # Makes what must be unique so.
 turn = itertools.count()
+
+records.create_webhooks(12)
 
 for _ in range(20):
     records.create("customers", {"vendor": "cloud_a", "cloudAccountId": f"deletable-{next(turn)}", "companyName": "Deletable"})
@@ -58,6 +67,7 @@ for _ in range(20):
 # What the scalars' descriptions rule out is among it: refusing that is no failure, falling over it is one.
 numbers = st.one_of(st.integers(0, 100), st.integers(), st.just(10**30), st.decimals(0, 10**9, places=6)).map(str)
 schemathesis.graphql.scalar("Decimal", numbers.map(nodes.Float) | numbers.map(nodes.String))
+schemathesis.graphql.scalar("Sequence", st.integers(0, 2**53).map(str).map(nodes.Int))
 offsets = st.sampled_from(["Z", "Z", "Z", "+00:00", "+02:00", ""])
 dates = st.builds("{}T{}{}".format, st.dates(), st.times(), offsets)
 schemathesis.graphql.scalar("DateTime", dates.map(nodes.String))
@@ -128,6 +138,12 @@ def improvements(given, vendor, field):
         yield {"discountAmount", "annualValue"}, {name: nodes.Int(value) for name, value in terms.items()}
     if "id" in given and field in IDS:
         yield {"id"}, {"id": nodes.String(IDS[field]())}
+    if "webhookId" in given:
+        yield {"webhookId"}, {"webhookId": nodes.String(records.pick("webhooks"))}
+    if "url" in given:
+        yield {"url"}, {"url": nodes.String(f"https://hooks.example.com/{next(turn)}")}
+    if "fromSequence" in given:
+        yield {"fromSequence"}, {"fromSequence": nodes.Int(1)}
     if "customerId" in given:
         yield {"customerId"}, {"customerId": nodes.String(records.customer(vendor))}
     if "first" in given:

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import time
 import urllib.request
 
 OWN = f"Bearer {os.environ['MERCATO_TOKEN']}"
@@ -13,6 +14,8 @@ URLS = {
     "entitlements": f"{os.environ['MERCATO_BASE_URL']}/api/v1/entitlements",
     "private_offers": f"{os.environ['MERCATO_BASE_URL']}/api/v1/private-offers",
     "metering": f"{os.environ['MERCATO_BASE_URL']}/api/v1/metering",
+    "webhooks": f"{os.environ['MERCATO_BASE_URL']}/api/v1/webhook",
+    "events": f"{os.environ['MERCATO_BASE_URL']}/api/v1/events",
 }
 PREFIXES = {
     "applications": "app",
@@ -20,6 +23,9 @@ PREFIXES = {
     "entitlements": "ent",
     "private_offers": "off",
     "metering": "mtr",
+    "webhooks": "whk",
+    "events": "evt",
+    "deliveries": "dlv",
 }
 
 VENDORS = ("cloud_a", "cloud_b")
@@ -49,6 +55,7 @@ def listed(url):
 
 
 known = {resource: {one["id"]: one for one in listed(URLS[resource])} for resource in URLS}
+known["deliveries"] = {}
 # The ids of what the fuzzer made.
 made = {resource: set() for resource in known}
 # A place in each list, by its operation.
@@ -61,6 +68,11 @@ def learn(operation, data):
     if verb == "list":
         if data["nextCursor"]:
             cursors[operation] = data["nextCursor"]
+        if resource == "deliveries":
+            known[resource] |= {one["id"]: one for one in data["items"]}
+    elif "id" not in data:
+        # What a test or a replay led to is no record.
+        return
     elif data.get("status") == "deleted":
         known[resource].pop(data["id"], None)
         made[resource].discard(data["id"])
@@ -72,6 +84,17 @@ def learn(operation, data):
 
 def create(resource, new):
     learn(f"{resource}.create", ask(URLS[resource], body=new))
+
+
+def create_webhooks(count):
+    """Their receiver does not exist, so each delivery waits for its next attempt."""
+    new = {"name": "Fuzzed", "url": "https://hooks.example.com/", "events": ["customer.created"]}
+    for _ in range(count):
+        create("webhooks", new)
+    create("customers", {"vendor": "cloud_b", "tenantId": f"deliver-{time.time_ns()}", "companyName": "Delivered"})
+    time.sleep(3)
+    for id in list(made["webhooks"]):
+        learn("deliveries.list", ask(f"{URLS['webhooks']}/{id}/deliveries"))
 
 
 def is_id(resource, text):
