@@ -248,8 +248,8 @@ def follow(base, token, count, found):
     request = urllib.request.Request(f"{base}/graphql", json.dumps({"query": query}).encode(), headers)
     with OPENER.open(request, timeout=60) as stream:
         for line in stream:
-            if line.startswith(b"id:"):
-                found.append(int(line[3:]))
+            if line.startswith(b"data: {"):
+                found.append(json.loads(line[5:])["data"]["events"]["sequence"])
                 if len(found) == count:
                     return
 
