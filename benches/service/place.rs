@@ -13,6 +13,9 @@ use surrealdb::engine::any::{self, Any};
 /// A dropped handle closes its database a little later, in the background; a large one has much to put in order.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// What secrets are sealed with in all these databases.
+pub const SECRET_KEY: [u8; 32] = [7; 32];
+
 pub struct Place(tempfile::TempDir);
 
 impl Place {
@@ -35,7 +38,7 @@ impl Place {
 
     /// The same with a clock that is told.
     pub async fn store_at(&self, clock: Clock) -> Store {
-        let secret_key = Some(SecretKey([7; 32]));
+        let secret_key = Some(SecretKey(SECRET_KEY));
         let target = Target { url: self.url(), environment: "production".to_owned(), login: None, secret_key };
         let began = Instant::now();
         loop {

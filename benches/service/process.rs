@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::place::Place;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::place::{self, Place};
 use crate::report::Line;
 use crate::scale::{Scale, median};
 
@@ -63,8 +66,10 @@ impl Serve {
             &place.url(),
             "--ready-file",
         ]);
+        // The key of [`Place::store`].
+        command.env_clear().env("MERCATO_SECRET_KEY", BASE64_STANDARD.encode(place::SECRET_KEY));
         // No settings of whoever runs this.
-        command.arg(&ready_file).env_clear().current_dir(place.path()).stderr(Stdio::null()).stdin(Stdio::null());
+        command.arg(&ready_file).current_dir(place.path()).stderr(Stdio::null()).stdin(Stdio::null());
         let began = Instant::now();
         let child = command.spawn().expect("cargo built the program");
         let address = poll(began, || address(&ready_file));
