@@ -101,6 +101,7 @@ pub mod courier;
 pub mod error;
 pub mod graphql;
 pub mod http;
+pub mod marketplace;
 pub mod model;
 pub mod resolvers;
 pub mod rest;

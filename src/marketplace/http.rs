@@ -1,0 +1,1 @@
+//! What both clients share: attempts, backoff, errors.
