@@ -61,7 +61,7 @@ fn rooms_stay_small() {
 #[test]
 fn libraries_are_named_where_they_belong() {
     only_in("surrealdb", &["store/"]);
-    only_in("axum", &["rest/", "graphql/", "http/", "app.rs"]);
+    only_in("axum", &["rest/", "graphql/", "http/", "marketplace/simulator/", "app.rs"]);
     only_in("async_graphql", &["graphql/", "model/"]);
     only_in("SystemTime::now", &["clock.rs"]);
 }
