@@ -1,1 +1,0 @@
-//! Client of `cloud_b`.

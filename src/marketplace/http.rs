@@ -1,1 +1,0 @@
-//! What both clients share: attempts, backoff, errors.
