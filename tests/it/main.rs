@@ -26,6 +26,7 @@ mod offers;
 mod properties;
 mod rates;
 mod server;
+mod simulator;
 mod socket;
 mod store;
 mod subscriptions;

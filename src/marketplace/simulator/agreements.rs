@@ -15,6 +15,7 @@ const ENDED: &str = "Purchase Agreement Ended";
 const LICENSED: &str = "License Updated";
 const DEPROVISIONED: &str = "License Deprovisioned";
 pub const ACTIVE: &str = "ACTIVE";
+const RENEWED: &str = "RENEWED";
 const TERM: u32 = 12;
 
 #[derive(Clone, Debug, Serialize)]
@@ -103,8 +104,9 @@ impl Agreement {
         }))
     }
 
+    /// Whether it is in force. One that is renewed is, up to its end.
     pub fn is_active(&self, now: Timestamp) -> bool {
-        self.status == ACTIVE && self.start <= now && now < self.end
+        matches!(self.status, ACTIVE | RENEWED) && self.start <= now && now < self.end
     }
 }
 
@@ -261,7 +263,7 @@ impl World {
 
     fn renew_agreement(&mut self, id: &str, fields: NewAgreement) -> Result<String, Wrong> {
         let old = self.active(id)?.clone();
-        self.succeed(&old, fields.after(&old, old.end), "RENEWED", "RENEW")
+        self.succeed(&old, fields.after(&old, old.end), RENEWED, "RENEW")
     }
 
     pub fn replace(&mut self, id: &str, fields: NewAgreement) -> Result<String, Wrong> {
@@ -286,7 +288,7 @@ impl World {
         let mut agreement = self.active(id)?.clone();
         agreement.status = status;
         // One that is renewed ran to its end; any other ends now at the latest.
-        if status != "RENEWED" {
+        if status != RENEWED {
             agreement.end = agreement.end.min(self.now);
         }
         self.agreements.insert(id.to_owned(), agreement);

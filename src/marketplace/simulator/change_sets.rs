@@ -14,14 +14,16 @@ const MOST: usize = 20;
 /// What an offer needs before it can be released.
 const PARTS: [&str; 4] = ["UpdateTargeting", "UpdatePricingTerms", "UpdateLegalTerms", "UpdateAvailability"];
 
+/// One change of a set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Change {
-    change_type: String,
+    #[serde(rename = "ChangeType")]
+    kind: String,
     entity: Entity,
     /// JSON, or JSON as a text.
-    #[serde(default, alias = "Details")]
-    details_document: Value,
+    #[serde(default, rename = "DetailsDocument", alias = "Details")]
+    details: Value,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -90,7 +92,7 @@ impl ChangeSet {
             let errors = failure.filter(|failure| failure.change == Some(index));
             let errors = errors.map(|it| json!({"ErrorCode": it.code, "ErrorMessage": it.message}));
             json!({
-                "ChangeType": change.change_type,
+                "ChangeType": change.kind,
                 "Entity": {"Type": change.entity.kind, "Identifier": made},
                 "ErrorDetailList": Vec::from_iter(errors),
             })
@@ -179,7 +181,7 @@ impl World {
         };
         self.tell_cloud_a(&set.publisher, kind, SOURCE, lean(detail.clone()));
         if let Outcome::Succeeded { offer } = &set.outcome
-            && set.changes.iter().any(|change| change.change_type == "ReleaseOffer")
+            && set.changes.iter().any(|change| change.kind == "ReleaseOffer")
             && let Some(offer) = self.offers.get(offer)
         {
             detail["product"] = json!({"id": offer.product});
@@ -198,9 +200,9 @@ impl World {
     }
 
     fn step(&self, publisher: &str, draft: Option<Offer>, change: &Change) -> Step {
-        let details = unfolded(&change.details_document);
-        if matches!(change.change_type.as_str(), "CreateOffer" | "CreateReplacementOffer") {
-            return self.made(publisher, draft.as_ref(), &change.change_type, &details);
+        let details = unfolded(&change.details);
+        if matches!(change.kind.as_str(), "CreateOffer" | "CreateReplacementOffer") {
+            return self.made(publisher, draft.as_ref(), &change.kind, &details);
         }
         let named = change.entity.identifier.as_ref().filter(|id| !id.starts_with('$'));
         let stored =
@@ -209,7 +211,7 @@ impl World {
         if named.is_some_and(|id| *id != offer.id) {
             return Err(wrong("INVALID_INPUT", "a change set changes one offer"));
         }
-        update(&mut offer, &change.change_type, details, self.now)?;
+        update(&mut offer, &change.kind, details, self.now)?;
         Ok(offer)
     }
 

@@ -160,6 +160,10 @@ impl World {
             return Err(invalid("the offer would have expired already"));
         }
         check_discount(pricing)?;
+        let replaces = resource["replaces"].as_str();
+        if let Some(old) = replaces.filter(|_| state == OfferState::Live) {
+            self.replaceable(old, &job.publisher).map_err(|_| invalid("there is no such subscription to replace"))?;
+        }
         Ok(Offer {
             id: earlier.map_or_else(|| self.guid(), |offer| offer.id.clone()),
             side: Side::CloudB,
@@ -170,7 +174,7 @@ impl World {
             product,
             months: months.ok_or_else(|| invalid("durationMonths is not a term"))?,
             expires: Some(expires),
-            replaces: resource["replaces"].as_str().map(str::to_owned),
+            replaces: replaces.map(str::to_owned),
             details: resource.clone(),
             outcome: None,
         })

@@ -46,7 +46,7 @@ async fn batch(State(sim): State<Sim>, headers: HeaderMap, uri: Uri, body: Bytes
 struct Rejected {
     status: &'static str,
     message: &'static str,
-    before: Option<Usage>,
+    before: Option<Box<Usage>>,
 }
 
 fn rejected(status: &'static str, message: &'static str) -> Rejected {
@@ -77,7 +77,7 @@ impl World {
             }
             Err(rejected) => {
                 result["status"] = json!(rejected.status);
-                let more = rejected.before.as_ref().map(|usage| json!({"acceptedMessage": accepted_message(usage)}));
+                let more = rejected.before.as_deref().map(|usage| json!({"acceptedMessage": accepted_message(usage)}));
                 let message = rejected.message;
                 result["error"] = json!({"code": rejected.status, "message": message, "additionalInfo": more});
             }
@@ -126,7 +126,7 @@ impl World {
         let slot = (Side::CloudB, resource.to_owned(), String::new(), dimension.to_owned(), at.hour());
         if let Some(before) = self.usage.get(&slot) {
             let message = "an event of this resource, dimension and hour was accepted before";
-            return Err(Rejected { status: "Duplicate", message, before: Some(before.clone()) });
+            return Err(Rejected { status: "Duplicate", message, before: Some(Box::new(before.clone())) });
         }
         let usage = Usage {
             id: self.guid(),

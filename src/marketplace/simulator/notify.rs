@@ -128,7 +128,8 @@ impl Queue {
     pub fn resend(&mut self, id: u64, now: Timestamp) -> Result<&Notification, Wrong> {
         let notification =
             self.all.get_mut(&id).ok_or_else(|| Wrong::unknown(format!("there is no notification {id}")))?;
-        notification.copies += 1;
+        // What waits is sent once more than it would be; what does not, once.
+        notification.copies = if notification.state == State::Waiting { notification.copies + 1 } else { 1 };
         (notification.state, notification.not_before) = (State::Waiting, now);
         (notification.failures, notification.queued, notification.next_attempt) = (0, Instant::now(), None);
         self.held.retain(|held| *held != id);

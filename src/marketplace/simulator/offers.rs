@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::agreements::{Licence, NewAgreement};
+use super::agreements::{Agreement, Licence, NewAgreement};
 use super::answer::Wrong;
-use super::subscriptions::{NewSubscription, State as Life};
+use super::subscriptions::{Change, NewSubscription, State as Life, Subscription};
 use super::world::{Due, Side, World};
 use crate::model::time::Timestamp;
 
@@ -114,7 +114,7 @@ impl World {
             Some(old) => self.replace(old, new)?,
             None => self.agree(new, "NEW")?,
         };
-        let shown = self.agreements.get(&id).map_or(Value::Null, |agreement| agreement.json());
+        let shown = self.agreements.get(&id).map_or(Value::Null, Agreement::json);
         Ok((id, shown))
     }
 
@@ -136,14 +136,14 @@ impl World {
         };
         let (id, token) = self.subscribe(new)?;
         if let Some((old, _)) = old {
-            self.act(&old, "Unsubscribe", &super::subscriptions::Change::default())?;
+            self.act(&old, "Unsubscribe", &Change::default())?;
         }
-        let subscription = self.subscriptions.get(&id).map_or(Value::Null, |subscription| subscription.json());
+        let subscription = self.subscriptions.get(&id).map_or(Value::Null, Subscription::json);
         Ok((id, json!({"subscription": subscription, "token": token})))
     }
 
     /// The subscription that an offer takes the place of, and its plan.
-    fn replaceable(&self, id: &str, publisher: &str) -> Result<(String, String), Wrong> {
+    pub fn replaceable(&self, id: &str, publisher: &str) -> Result<(String, String), Wrong> {
         let old = self.subscriptions.get(id).filter(|old| old.publisher == publisher);
         let old = old.ok_or_else(|| Wrong::conflict(format!("there is no subscription {id:?} to replace")))?;
         if old.state == Life::Unsubscribed {

@@ -11,7 +11,7 @@ use super::world::{Due, Side, World, check_months, months_after};
 use crate::model::time::Timestamp;
 
 /// How long a purchase token is good.
-pub const TOKEN_HOURS: i64 = 24;
+const TOKEN_LIFE: TimeDelta = TimeDelta::hours(24);
 const OPERATION_SECONDS: i64 = 10;
 const SUSPENSION_DAYS: i64 = 30;
 
@@ -24,7 +24,7 @@ pub enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Progress {
+pub enum OperationStatus {
     InProgress,
     Succeeded,
     Failed,
@@ -38,7 +38,7 @@ pub struct Operation {
     pub plan_id: String,
     pub quantity: Option<i64>,
     pub at: Timestamp,
-    pub status: Progress,
+    pub status: OperationStatus,
 }
 
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ impl Subscription {
     }
 
     fn is_waiting_for(&self) -> Option<&Operation> {
-        self.operations.values().find(|operation| operation.status == Progress::InProgress)
+        self.operations.values().find(|operation| operation.status == OperationStatus::InProgress)
     }
 
     fn must_be(&self, allowed: bool, action: &str) -> Result<(), Wrong> {
@@ -205,6 +205,8 @@ impl World {
 
     fn purchase_token(&mut self, subscription: &str) -> String {
         let token = format!("{}{}", self.guid(), self.guid()).replace('-', "");
+        let oldest = self.now.plus(-TOKEN_LIFE);
+        self.tokens.retain(|_, (_, since)| *since >= oldest);
         self.tokens.insert(token.clone(), (subscription.to_owned(), self.now));
         token
     }
@@ -212,7 +214,7 @@ impl World {
     /// The subscription that a purchase token is for, while the token is good.
     pub fn resolve(&self, token: &str) -> Option<&Subscription> {
         let (subscription, since) = self.tokens.get(token)?;
-        let good = self.now <= since.plus(TimeDelta::hours(TOKEN_HOURS));
+        let good = self.now <= since.plus(TOKEN_LIFE);
         self.subscriptions.get(subscription).filter(|_| good)
     }
 
@@ -270,7 +272,7 @@ impl World {
             plan_id: change.plan_id.clone().unwrap_or_else(|| subscription.plan_id.clone()),
             quantity: change.quantity.or(subscription.quantity),
             at,
-            status: if waits(action) { Progress::InProgress } else { Progress::Succeeded },
+            status: if waits(action) { OperationStatus::InProgress } else { OperationStatus::Succeeded },
         };
         let mut body = subscription.operation_json(&operation);
         body["operationRequestSource"] = json!("Azure");
@@ -285,10 +287,10 @@ impl World {
     pub fn settle_operation(&mut self, id: &str, operation: &str, success: bool) -> Result<(), Wrong> {
         let found = self.subscriptions.get_mut(id).and_then(|subscription| subscription.operations.get_mut(operation));
         let found = found.ok_or_else(|| Wrong::unknown("there is no such operation"))?;
-        let wanted = if success { Progress::Succeeded } else { Progress::Failed };
+        let wanted = if success { OperationStatus::Succeeded } else { OperationStatus::Failed };
         match found.status {
             status if status == wanted => Ok(()),
-            Progress::InProgress => {
+            OperationStatus::InProgress => {
                 found.status = wanted;
                 if success {
                     self.apply(id, operation);
@@ -334,8 +336,8 @@ impl World {
     fn end(&mut self, id: &str) {
         let Some(subscription) = self.subscriptions.get_mut(id) else { return };
         subscription.state = State::Unsubscribed;
-        for operation in subscription.operations.values_mut().filter(|it| it.status == Progress::InProgress) {
-            operation.status = Progress::Failed;
+        for operation in subscription.operations.values_mut().filter(|it| it.status == OperationStatus::InProgress) {
+            operation.status = OperationStatus::Failed;
         }
     }
 
@@ -346,7 +348,7 @@ impl World {
 
     pub fn suspension_ends(&mut self, id: &str, since: Timestamp) {
         let held = |it: &&Subscription| it.state == State::Suspended && it.suspended_at == Some(since);
-        if self.subscriptions.get(id).filter(held).is_some() {
+        if self.subscriptions.get(id).as_ref().is_some_and(held) {
             self.end(id);
             self.begin(id, "Unsubscribe", &Change::default());
         }
