@@ -105,6 +105,7 @@ fn resource(offer: &Offer) -> Value {
     let mut resource = offer.details.clone();
     resource["id"] = json!(format!("{PREFIX}{}", offer.id));
     resource["state"] = json!(match offer.state {
+        OfferState::Draft => "draft",
         OfferState::Withdrawn => "withdrawn",
         OfferState::Deleted => "deleted",
         _ => "live",
