@@ -44,7 +44,7 @@ impl Adapter {
     pub async fn publish(&self, offer: &PrivateOffer, customer: &Customer) -> Result<Job> {
         let draft = Draft::of(offer, customer);
         match self {
-            Self::CloudA(cloud) => Ok(submitted(cloud.start_change_set(&draft, Change::Publish).await?, None)),
+            Self::CloudA(cloud) => Ok(submitted(cloud.publish(&draft).await?, None)),
             Self::CloudB(cloud) => cloud.publish(&draft).await,
         }
     }
@@ -54,7 +54,7 @@ impl Adapter {
         let (draft, vendor_offer_id) = (Draft::of(offer, customer), published(offer)?);
         match self {
             Self::CloudA(cloud) => {
-                let id = cloud.start_change_set(&draft, Change::ChangeExpiry { vendor_offer_id }).await?;
+                let id = cloud.change(&draft, Change::ChangeExpiry { vendor_offer_id }).await?;
                 Ok(submitted(id, Some(vendor_offer_id)))
             }
             Self::CloudB(cloud) => cloud.change_expiry(&draft, vendor_offer_id).await,
@@ -66,7 +66,7 @@ impl Adapter {
         let (draft, vendor_offer_id) = (Draft::of(offer, customer), published(offer)?);
         match self {
             Self::CloudA(cloud) => {
-                let id = cloud.start_change_set(&draft, Change::Cancel { vendor_offer_id }).await?;
+                let id = cloud.change(&draft, Change::Cancel { vendor_offer_id }).await?;
                 Ok(submitted(id, Some(vendor_offer_id)))
             }
             Self::CloudB(cloud) => cloud.withdraw(&draft, vendor_offer_id).await,

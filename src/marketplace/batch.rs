@@ -55,7 +55,9 @@ pub async fn report(client: &Client, wire: &impl Wire, count: usize) -> Vec<RowV
                 waiting.extend([second, first].map(|rows| Batch { rows: rows.to_vec(), round }));
             }
             Sent::Poisoned(verdict) | Sent::Refused(verdict) => {
-                rows.iter().for_each(|row| verdicts[*row] = Some(verdict.clone()));
+                for row in rows {
+                    verdicts[row] = Some(verdict.clone());
+                }
             }
             Sent::Failed(error) => {
                 why = error.to_string();

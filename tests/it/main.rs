@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod adapters;
 mod analytics;
 mod applications;
 mod cli;

@@ -42,7 +42,8 @@ struct Page {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Agreement {
-    agreement_id: String,
+    #[serde(rename = "agreementId")]
+    id: String,
     #[serde(default, deserialize_with = "lenient::moment")]
     start_time: Option<Timestamp>,
     #[serde(default, deserialize_with = "lenient::moment")]
@@ -113,7 +114,7 @@ impl Agreement {
         let started = self.start_time.is_none_or(|start| start <= now) && licence.is_some();
         Contract {
             status: status(&self.status, started),
-            id: self.agreement_id,
+            id: self.id,
             customer: self.acceptor.account_id,
             email: None,
             listing: self.proposal_summary.resources.into_iter().next().map(|resource| resource.id).unwrap_or_default(),

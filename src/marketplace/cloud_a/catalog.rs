@@ -1,5 +1,7 @@
 //! Private offers of `cloud_a`: change sets, which the marketplace carries out in minutes.
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,11 +21,15 @@ const MADE_BY_FIRST: &str = "$Offer.Entity.Identifier";
 /// Characters of a token of a request, as many as the vendor takes.
 const TOKEN_LENGTH: usize = 36;
 
+/// How often one offer may fail to be published in the same terms.
+const ATTEMPTS_MAX: u32 = 10;
+
 /// What a change set is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// A new offer, or a replacement of the agreement that the draft names.
     Publish,
+    /// To the draft's.
     ChangeExpiry {
         vendor_offer_id: &'a str,
     },
@@ -143,15 +149,33 @@ struct ErrorDetail {
 }
 
 impl CloudA {
-    /// Begins a change; answers the id of the change set. The same change of the same draft is begun once, however often
-    /// this is called.
-    pub async fn start_change_set(&self, draft: &Draft, change: Change<'_>) -> Result<String> {
-        let changes = changes(draft, change)?;
-        let token = token(&draft.name, &changes);
+    /// Begins to publish; answers the id of the change set. Called again, also by another process after a crash, it finds
+    /// the set that it began before, unless that one failed: then it begins another.
+    pub async fn publish(&self, draft: &Draft) -> Result<String> {
+        let mut id = String::new();
+        for attempt in 0..ATTEMPTS_MAX {
+            let changes = changes(draft, Change::Publish)?;
+            let token = token(draft, attempt, &changes);
+            id = self.start_change_set(&draft.name, changes, token).await?;
+            if !matches!(self.change_set(&id).await?, JobState::Failed { .. }) {
+                break;
+            }
+        }
+        Ok(id)
+    }
+
+    /// Begins to change an offer that was released; answers the id of the change set. Doing it twice changes nothing.
+    pub async fn change(&self, draft: &Draft, change: Change<'_>) -> Result<String> {
+        let token = self.client.clock().mint().to_string();
+        self.start_change_set(&draft.name, changes(draft, change)?, token).await
+    }
+
+    /// One token begins one change set, however often it is sent.
+    async fn start_change_set(&self, name: &str, changes: Vec<WireChange<'_>>, token: String) -> Result<String> {
         let url = place(&self.account.catalog_url, &["StartChangeSet"])?;
         let body = write(&Request {
             catalog: CATALOG,
-            change_set_name: &draft.name,
+            change_set_name: name,
             client_request_token: token,
             change_set: changes,
         });
@@ -244,10 +268,11 @@ fn document(details: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(details).expect("details are plain data")
 }
 
-/// The same for the same changes, so that a call that is repeated, also by another process after a crash, begins nothing
-/// new; another for other terms.
-fn token(name: &str, changes: &[WireChange<'_>]) -> String {
-    let digest = Sha256::new().chain_update(name).chain_update(write(&changes)).finalize();
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    hex.chars().take(TOKEN_LENGTH).collect()
+/// The same for the same attempt at the same terms.
+fn token(draft: &Draft, attempt: u32, changes: &[WireChange<'_>]) -> String {
+    let digest =
+        Sha256::new().chain_update(format!("{} {attempt} ", draft.name)).chain_update(write(&changes)).finalize();
+    let mut token = BASE64_URL_SAFE_NO_PAD.encode(digest);
+    token.truncate(TOKEN_LENGTH);
+    token
 }

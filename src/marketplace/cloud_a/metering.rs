@@ -160,6 +160,8 @@ fn fault(error: MarketplaceError) -> Sent {
         "InvalidCustomerIdentifierException" => Sent::Poisoned(said(Verdict::NotSubscribed)),
         "ValidationException" => Sent::Poisoned(said(Verdict::BadArgument)),
         "InvalidProductCodeException" => Sent::Refused(said(Verdict::BadArgument)),
-        _ => Sent::Failed(error),
+        _ if error.is_transient() => Sent::Failed(error),
+        // A word that is not known yet: other batches may fare better.
+        _ => Sent::Refused((Verdict::VendorError, Some(error.to_string()))),
     }
 }

@@ -133,6 +133,9 @@ impl Wire for Report<'_> {
             Err(MarketplaceError::Refused { status: 400, code, message }) => {
                 Sent::Poisoned((Verdict::BadArgument, Some(if message.is_empty() { code } else { message })))
             }
+            Err(error @ MarketplaceError::Refused { .. }) if !error.is_transient() => {
+                Sent::Refused((Verdict::VendorError, Some(error.to_string())))
+            }
             Err(error) => Sent::Failed(error),
         }
     }

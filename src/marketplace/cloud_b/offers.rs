@@ -41,7 +41,8 @@ struct PrivateOffer<'a> {
     id: Option<String>,
     name: &'a str,
     state: State,
-    private_offer_type: &'static str,
+    #[serde(rename = "privateOfferType")]
+    kind: &'static str,
     offer_pricing_type: &'static str,
     start: Timestamp,
     end: Timestamp,
@@ -202,7 +203,7 @@ fn resource<'a>(
         id: vendor_offer_id.map(|id| format!("{KIND}{}", bare(id))),
         name: &draft.name,
         state,
-        private_offer_type: "customerPromotion",
+        kind: "customerPromotion",
         offer_pricing_type: "editExistingOfferPricingOnly",
         start: now,
         end: draft.expires_at,
