@@ -20,6 +20,9 @@ use crate::http::metrics::Metrics;
 use crate::http::server::{Limits, serve, stopped};
 use crate::http::trace::trace;
 use crate::http::{HttpSettings, Services, StreamSettings};
+use crate::marketplace::adapters::Adapters;
+use crate::marketplace::clerk::Clerk;
+use crate::marketplace::http::{Client, ClientSettings};
 use crate::model::application::RateLimits;
 use crate::resolvers::clockwork;
 use crate::rest::Side;
@@ -35,6 +38,8 @@ const SHARING_INTERVAL: Duration = Duration::from_millis(500);
 const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 /// How often the clock looks for what is due.
 const CLOCKWORK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the outbox is looked at.
+const CLERK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a webhook that was just served stays at hand.
 const LINGER: Duration = Duration::from_secs(1);
@@ -47,6 +52,7 @@ pub struct App {
     pub sharing: Arc<Sharing>,
     /// Of an app whose workers are driven by hand.
     pub dispatcher: Option<Dispatcher>,
+    pub clerk: Arc<Clerk>,
     event_retention: TimeDelta,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
@@ -93,6 +99,7 @@ impl App {
             vigilance: Vigilance::default(),
             stop: stop.subscribe(),
         });
+        let clerk = Arc::new(Clerk::new(store.clone(), Arc::new(Adapters::new(marketplace_client(options, &store)?))));
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
             base_url,
@@ -100,6 +107,7 @@ impl App {
             services,
             sharing,
             dispatcher: None,
+            clerk,
             event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
             stop,
             servers: Vec::new(),
@@ -147,6 +155,11 @@ impl App {
         self.every(CLOCKWORK_INTERVAL, move || {
             let store = store.clone();
             async move { report("the clock's work", clockwork::run(&store).await.map(drop)) }
+        });
+        let clerk = Arc::clone(&self.clerk);
+        self.every(CLERK_INTERVAL, move || {
+            let clerk = Arc::clone(&clerk);
+            async move { report("the outbox", clerk.run().await.map(drop)) }
         });
         let (store, retention) = (self.services.store.clone(), self.event_retention);
         self.every(SWEEP_INTERVAL, move || {
@@ -230,6 +243,11 @@ fn courier(options: &ListenOptions, store: &Store) -> Result<Courier, OpenError>
     let settings =
         CourierSettings { allowed: webhooks.webhook_allow_subnet.clone(), extra_ca, timeout: webhooks.webhook_timeout };
     Courier::new(settings, store.clock().clone()).map_err(OpenError)
+}
+
+fn marketplace_client(options: &ListenOptions, store: &Store) -> Result<Client, OpenError> {
+    let allowed = options.marketplaces.marketplace_allow_subnet.clone();
+    Client::new(ClientSettings { allowed, ..ClientSettings::default() }, store.clock().clone()).map_err(OpenError)
 }
 
 fn dispatch_settings(options: &WebhookOptions, workers: Workers) -> DispatchSettings {

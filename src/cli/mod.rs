@@ -5,14 +5,17 @@ mod demo;
 mod events;
 mod healthcheck;
 mod history;
+mod marketplace;
 mod records;
 mod sample;
 mod schema;
 mod secret_key;
 mod serve;
 
+use crate::call::{Call, Caller};
 use crate::clock::Clock;
 use crate::config::{self, Command, DatabaseOptions, EventsCommand};
+use crate::model::id::OrganizationId;
 use crate::store::connect::Target;
 use crate::store::{OpenError, Store};
 
@@ -31,6 +34,8 @@ pub async fn run() -> Result<(), String> {
         Command::Organization(command) => records::organization(command).await,
         Command::Application(command) => records::application(command).await,
         Command::Events(EventsCommand::Tail(options)) => events::tail(options).await,
+        Command::Marketplace(command) => marketplace::run(command).await,
+        Command::Simulator(options) => marketplace::simulator(options).await,
         Command::Schema(options) => {
             schema::print(&options);
             Ok(())
@@ -51,6 +56,16 @@ fn target(options: &DatabaseOptions) -> Target {
 async fn open(options: &DatabaseOptions) -> Result<Store, String> {
     let target = Target { secret_key: secret_key::read(options)?, ..target(options) };
     Store::open(&target, Clock::system(), crate::store::migrate::Resume::Refuse).await.map_err(sentence)
+}
+
+/// The person at the command line, in an organization that exists.
+async fn operator(store: &Store, organization: &str) -> Result<Call, String> {
+    let unknown = || format!("There is no organization {organization} in this database.");
+    let organization = OrganizationId::parse(organization).ok_or_else(unknown)?;
+    if !store.organization_exists(organization).await.map_err(plainly)? {
+        return Err(unknown());
+    }
+    Ok(Call::new(store.clone(), Caller::Operator { organization }, None))
 }
 
 fn sentence(error: OpenError) -> String {

@@ -2,15 +2,14 @@
 
 use serde_json::json;
 
-use super::{open, plainly};
-use crate::call::{Call, Caller};
+use super::{open, operator, plainly};
+
 use crate::config::{ApplicationCommand, LimitOptions, OrganizationCommand};
 use crate::model::application::{ApplicationInput, RateLimits};
-use crate::model::id::{ApplicationId, OrganizationId};
+use crate::model::id::ApplicationId;
 use crate::model::operation::Access;
 use crate::model::scope::Scope;
 use crate::resolvers::applications;
-use crate::store::Store;
 
 pub async fn organization(command: OrganizationCommand) -> Result<(), String> {
     let OrganizationCommand::Create { name, json, database } = command;
@@ -55,16 +54,6 @@ pub async fn application(command: ApplicationCommand) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The person at the command line, in an organization that exists.
-async fn operator(store: &Store, organization: &str) -> Result<Call, String> {
-    let unknown = || format!("There is no organization {organization} in this database.");
-    let organization = OrganizationId::parse(organization).ok_or_else(unknown)?;
-    if !store.organization_exists(organization).await.map_err(plainly)? {
-        return Err(unknown());
-    }
-    Ok(Call::new(store.clone(), Caller::Operator { organization }, None))
 }
 
 fn read_scopes(words: &[String]) -> Result<Vec<Scope>, String> {

@@ -57,6 +57,15 @@ pub fn write_ready_file(file: &Path, content: &Value) -> Result<(), String> {
 
 /// SIGTERM or Ctrl-C: stop listening, let running requests end, exit 0.
 pub async fn until_told_to_stop(app: App) -> Result<(), String> {
+    told_to_stop().await?;
+    tracing::info!("stopping");
+    app.stop().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Returns on SIGTERM and on Ctrl-C.
+pub async fn told_to_stop() -> Result<(), String> {
     let failed = |error: std::io::Error| format!("signals cannot be received: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -64,9 +73,6 @@ pub async fn until_told_to_stop(app: App) -> Result<(), String> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!("stopping");
-    app.stop().await;
-    tracing::info!("stopped");
     Ok(())
 }
 

@@ -217,4 +217,10 @@ impl PrivateOfferMutation {
     async fn delete_private_offer(&self, ctx: &Context<'_>, id: ID) -> Option<Result<PrivateOfferPayload>> {
         Some(PrivateOfferPayload::of(offers::delete(call(ctx), &id).await))
     }
+
+    /// Tries again to publish an open offer whose publication failed. Needs `write:private-offers`. Emits
+    /// `private_offer.updated` if it had failed.
+    async fn publish_private_offer(&self, ctx: &Context<'_>, id: ID) -> Option<Result<PrivateOfferPayload>> {
+        Some(PrivateOfferPayload::of(offers::republish(call(ctx), &id).await))
+    }
 }

@@ -1,17 +1,23 @@
-//! The two marketplaces (`docs/marketplaces.md`).
+//! The two marketplaces (`docs/marketplaces.md`). Actors, in the order one meets them:
 //!
-//! - [`adapter`]: the face that workers see, whichever marketplace it is; [`terms`] are the words of it.
-//! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`http`] and [`batch`] are what they share.
-//! - [`accounts`]: the credentials of an organization at a marketplace.
-//! - [`jwt`]: whether a notification is from `cloud_b`.
+//! - [`clerk`]: works off the outbox, into which every change writes of which a marketplace has to be told.
+//! - [`publisher`]: brings a private offer and what the marketplace holds of it together.
+//! - [`reporter`]: reports usage and writes down the verdicts.
+//! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
+//! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`batch`] sends rows that may poison each other.
+//! - [`jwt`]: whether a notification of `cloud_b` is one.
 //! - [`simulator`]: the other end of the same protocols, for rehearsals.
 
 pub mod accounts;
 pub mod adapter;
-pub mod batch;
+pub mod adapters;
+mod batch;
+pub mod clerk;
 pub mod cloud_a;
 pub mod cloud_b;
 pub mod http;
 pub mod jwt;
+mod publisher;
+mod reporter;
 pub mod simulator;
 pub mod terms;

@@ -13,7 +13,7 @@ use crate::model::time::Timestamp;
 pub type RowVerdict = (Verdict, Option<String>);
 
 /// A private offer as marketplaces know one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draft {
     /// Our id of the offer: the name under which it is found again.
     pub name: String,
@@ -34,7 +34,7 @@ pub struct Draft {
     pub replaces: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Discount {
     /// 0 to 100.
     Percentage(Decimal),

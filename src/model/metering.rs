@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 pub const ROWS_MAX: usize = 25;
 /// Usage can be reported for so long.
 pub const WINDOW: TimeDelta = TimeDelta::hours(24);
+/// When a month is closed at `cloud_a`, after its end.
+const MONTH_CLOSES: TimeDelta = TimeDelta::hours(6);
 /// How far a clock may be ahead of ours.
 pub const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
@@ -312,6 +314,24 @@ impl MeteringSubmission {
         Ok(())
     }
 
+    /// When none of its rows is ahead of the clock any more.
+    pub fn reportable_at(&self) -> Timestamp {
+        let latest = self.details.usage.iter().map(|row| row.start_time).max();
+        latest.map_or(self.created_at, |latest| latest.max(self.created_at))
+    }
+
+    /// When its first row can be reported no more.
+    pub fn urgent_by(&self) -> Timestamp {
+        let first = self.details.usage.iter().map(|row| row.window_end(self.vendor)).min();
+        first.unwrap_or_else(|| self.created_at.plus(WINDOW))
+    }
+
+    /// The rows that the marketplace has yet to say something final of.
+    pub fn open_rows(&self, now: Timestamp) -> Vec<usize> {
+        let rows = self.details.usage.iter().enumerate();
+        rows.filter(|(_, row)| !row.is_settled(now)).map(|(index, _)| index).collect()
+    }
+
     pub fn become_status(&mut self, status: MeteringStatus) {
         self.status = status;
         status.message().clone_into(&mut self.message);
@@ -326,6 +346,15 @@ impl MeteringSubmission {
 }
 
 impl UsageRow {
+    /// Until when the marketplace takes it: 24 hours; on `cloud_a` a month's usage only until six in the morning after it.
+    pub fn window_end(&self, vendor: Vendor) -> Timestamp {
+        let end = self.start_time.plus(WINDOW);
+        match vendor {
+            Vendor::CloudA => end.min(self.start_time.next_month().plus(MONTH_CLOSES)),
+            Vendor::CloudB => end,
+        }
+    }
+
     /// Whether the verdict is the last word.
     fn is_settled(&self, now: Timestamp) -> bool {
         match self.verdict {

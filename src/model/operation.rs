@@ -226,6 +226,9 @@ operations! {
     PrivateOffersDelete: "private_offers.delete", "Cancel a private offer that was not accepted",
         Access::Scope(Scope::WritePrivateOffers), Some(rest(Delete, "/api/v1/private-offers/{id}", 200)),
         Some("Mutation.deletePrivateOffer"), [PrivateOfferCancelled];
+    PrivateOffersPublish: "private_offers.publish", "Try again to publish an open private offer whose publication failed",
+        Access::Scope(Scope::WritePrivateOffers), Some(rest(Post, "/api/v1/private-offers/{id}/publish", 200)),
+        Some("Mutation.publishPrivateOffer"), [PrivateOfferUpdated];
     PrivateOffersExport: "private_offers.export", "All private offers as CSV, newest first",
         Access::Scope(Scope::ReadPrivateOffers), Some(rest(Get, "/api/v1/private-offers/export.csv", 200)), None, [];
     MeteringList: "metering.list", "List usage reports, newest first",

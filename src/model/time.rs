@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, Months, NaiveTime, SecondsFormat, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 /// What is said of a moment with another offset.
@@ -45,6 +45,12 @@ impl Timestamp {
     /// Whole hours since 1970, rounded down.
     pub fn hour(self) -> i64 {
         self.as_millis().div_euclid(3_600_000)
+    }
+
+    /// The first moment of the month after it, UTC.
+    pub fn next_month(self) -> Self {
+        let first = self.0.date_naive().with_day(1).and_then(|first| first.checked_add_months(Months::new(1)));
+        first.map_or(self, |first| Self(first.and_time(NaiveTime::MIN).and_utc()))
     }
 
     pub fn plus(self, delta: TimeDelta) -> Self {

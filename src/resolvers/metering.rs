@@ -14,6 +14,7 @@ use crate::model::metering::{MeteringStatus, MeteringSubmission, NewMetering, Sl
 use crate::model::operation::Operation;
 use crate::model::page::{ListName, Page};
 use crate::store::Tenant;
+use crate::store::outbox::Errand;
 use crate::store::write::Plan;
 
 pub async fn list(call: &Call, query: impl Into<ListQuery>) -> Result<Page<MeteringSubmission>> {
@@ -57,7 +58,9 @@ pub async fn submit(call: &Call, new: NewMetering) -> Result<MeteringSubmission>
             let mut remainders = known.remainders.clone();
             report.carry(&mut remainders);
             let carried = tenant.carry(&known.remainders, &remainders);
-            Ok(Plan::quiet(report.clone(), tenant.take_metering(&report, carried)?))
+            let (due, urgent_by) = (report.reportable_at(), report.urgent_by());
+            let errand = tenant.send_errand(Errand::Usage(report.id), report.vendor, due, urgent_by);
+            Ok(Plan::quiet(report.clone(), tenant.take_metering(&report, carried)?.and(errand)))
         })
         .await
 }

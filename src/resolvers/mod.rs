@@ -8,6 +8,7 @@ pub mod customers;
 pub mod deliveries;
 pub mod entitlements;
 pub mod events;
+pub mod marketplaces;
 pub mod metering;
 pub mod offers;
 pub mod webhooks;

@@ -19,7 +19,8 @@ use crate::model::page::{ListName, Page};
 use crate::store::Tenant;
 use crate::store::customers::CustomerState;
 use crate::store::offers::{OfferSeen, Replacement};
-use crate::store::write::Plan;
+use crate::store::outbox::Errand;
+use crate::store::write::{Block, Plan};
 
 use super::entitlements::{Change, opened, stepped};
 
@@ -72,7 +73,7 @@ pub async fn create(call: &Call, new: NewOffer) -> Result<PrivateOffer> {
             };
             let offer = new.clone().check(PrivateOfferId(tenant.clock().mint()), customer, replaced.as_ref())?;
             let predecessor = replaced.and_then(|entitlement| entitlement.private_offer_id);
-            let block = tenant.save_offer(None, &offer, predecessor)?;
+            let block = tenant.save_offer(None, &offer, predecessor)?.and(errand(&tenant, &offer));
             let event = announce(EventKind::PrivateOfferCreated, &tenant, &offer, None)?;
             Ok(Plan { answer: offer, block, events: vec![event], seen: found.map(|(seen, _)| seen) })
         })
@@ -90,7 +91,25 @@ pub async fn update(call: &Call, id: &str, patch: OfferPatch) -> Result<PrivateO
             if found.customer.is_none() {
                 return Err(Error::conflict("The private offer's customer was deleted"));
             }
-            moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)
+            told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)?)
+        })
+        .await
+}
+
+/// Has the marketplace told of an offer again, as after a failure that was mended there.
+pub async fn republish(call: &Call, id: &str) -> Result<PrivateOffer> {
+    let tenant = call.grant(Operation::PrivateOffersPublish.access())?;
+    let id = PrivateOfferId::named(id)?;
+    tenant
+        .write(|| async {
+            let found = tenant.see_offer(id).await?;
+            found.offer.must_be(&[OfferStatus::Created], "published")?;
+            if found.offer.details.cloud.publication.state != PublicationState::Failed {
+                return Ok(Plan::unchanged(found.offer));
+            }
+            let mut next = found.offer.clone();
+            next.details.cloud.publication = Publication { state: PublicationState::Pending, message: None };
+            told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)?)
         })
         .await
 }
@@ -105,7 +124,7 @@ pub async fn delete(call: &Call, id: &str) -> Result<PrivateOffer> {
             let open = [OfferStatus::Created, OfferStatus::Expired, OfferStatus::Cancelled];
             found.offer.must_be(&open, "cancelled")?;
             let next = PrivateOffer { status: OfferStatus::Cancelled, ..found.offer.clone() };
-            moved(&tenant, &found, next, EventKind::PrivateOfferCancelled)
+            told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferCancelled)?)
         })
         .await
 }
@@ -210,6 +229,18 @@ async fn replaced(tenant: &Tenant, offer: &PrivateOffer) -> Result<Option<Entitl
         Some(agreement) => tenant.find_by_agreement(offer.customer_id, agreement).await,
         None => Ok(None),
     }
+}
+
+/// A plan that the marketplace has to be told of, if it changes anything.
+fn told(tenant: &Tenant, mut plan: Plan<PrivateOffer>) -> Result<Plan<PrivateOffer>> {
+    if !plan.events.is_empty() {
+        plan.block = plan.block.and(errand(tenant, &plan.answer));
+    }
+    Ok(plan)
+}
+
+fn errand(tenant: &Tenant, offer: &PrivateOffer) -> Block {
+    tenant.send_errand(Errand::Offer(offer.id), offer.vendor, tenant.clock().now(), offer.expires_at)
 }
 
 /// The plan that brings an offer to its next form and tells of it, if it differs.

@@ -71,6 +71,7 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         Operation::PrivateOffersGet => offers::get(ask).await,
         Operation::PrivateOffersUpdate => offers::update(ask).await,
         Operation::PrivateOffersDelete => offers::delete(ask).await,
+        Operation::PrivateOffersPublish => offers::publish(ask).await,
         Operation::PrivateOffersExport => export::offers(ask).await,
         Operation::MeteringList => metering::list(ask).await,
         Operation::MeteringSubmit => metering::submit(ask).await,

@@ -30,3 +30,7 @@ pub async fn update(mut ask: Ask) -> Result<Answer, Failure> {
 pub async fn delete(ask: Ask) -> Result<Answer, Failure> {
     Answer::of(&ask, offers::delete(&ask.call, ask.id()).await?)
 }
+
+pub async fn publish(ask: Ask) -> Result<Answer, Failure> {
+    Answer::of(&ask, offers::republish(&ask.call, ask.id()).await?)
+}

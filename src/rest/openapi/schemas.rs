@@ -92,6 +92,7 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         | Operation::PrivateOffersList
         | Operation::PrivateOffersGet
         | Operation::PrivateOffersDelete
+        | Operation::PrivateOffersPublish
         | Operation::PrivateOffersExport
         | Operation::MeteringList
         | Operation::MeteringGet
@@ -131,9 +132,10 @@ pub fn success(operation: Operation) -> Value {
         Operation::EntitlementsGet => one("EntitlementDetail", entitlements::detailed_example()),
         Operation::EntitlementsExport => parts::csv(entitlements::CSV),
         Operation::PrivateOffersList => list("PrivateOffer", offers::listed_example()),
-        Operation::PrivateOffersGet | Operation::PrivateOffersCreate | Operation::PrivateOffersUpdate => {
-            one("PrivateOfferDetail", offers::example(OfferStatus::Created))
-        }
+        Operation::PrivateOffersGet
+        | Operation::PrivateOffersCreate
+        | Operation::PrivateOffersUpdate
+        | Operation::PrivateOffersPublish => one("PrivateOfferDetail", offers::example(OfferStatus::Created)),
         Operation::PrivateOffersDelete => one("PrivateOfferDetail", offers::example(OfferStatus::Cancelled)),
         Operation::PrivateOffersExport => parts::csv(offers::CSV),
         Operation::MeteringList => list("MeteringSubmission", metering::example()),

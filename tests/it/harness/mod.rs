@@ -20,7 +20,7 @@ use std::time::Duration;
 use mercato::app::{App, Workers};
 use mercato::call::{Call, Caller};
 use mercato::clock::Clock;
-use mercato::config::{ListenOptions, WebhookOptions};
+use mercato::config::{ListenOptions, MarketplaceOptions, WebhookOptions};
 use mercato::model::application::{ApplicationInput, ApplicationWithSecret, RateLimits};
 use mercato::model::entitlement::{Entitlement, NewEntitlement};
 use mercato::model::id::OrganizationId;
@@ -75,6 +75,7 @@ pub fn listen_options() -> ListenOptions {
             webhook_organization_concurrency: 64,
             webhook_total_concurrency: 1024,
         },
+        marketplaces: MarketplaceOptions { marketplace_allow_subnet: vec!["127.0.0.0/8".parse().expect("a subnet")] },
         log: mercato::config::LogForm::Text,
     }
 }

@@ -1,0 +1,66 @@
+//! `marketplace connect`, `marketplace disconnect`: an organization's accounts, offline, through the resolvers; and
+//! `simulator`.
+
+use std::io::Read;
+use std::path::Path;
+
+use chrono::TimeDelta;
+use serde_json::Value;
+
+use super::serve::{start_log, told_to_stop};
+use super::{open, operator, plainly};
+use crate::clock::Clock;
+use crate::config::{MarketplaceCommand, SimulatorOptions};
+use crate::marketplace::accounts::NewAccount;
+use crate::marketplace::simulator::{Simulator, SimulatorSettings};
+use crate::model::vendor::Vendor;
+use crate::resolvers::marketplaces;
+
+pub async fn run(command: MarketplaceCommand) -> Result<(), String> {
+    match command {
+        MarketplaceCommand::Connect { organization, account, loopback, database } => {
+            let account = NewAccount::from_json(read(&account)?).check(loopback).map_err(plainly)?;
+            let call = operator(&open(&database).await?, &organization).await?;
+            let text = serde_json::to_string(&account).map_err(|error| error.to_string())?;
+            marketplaces::connect(&call, account.vendor(), &text).await.map_err(plainly)?;
+            println!("{organization} is connected to {}.", account.vendor());
+        }
+        MarketplaceCommand::Disconnect { organization, vendor, database } => {
+            let vendor = Vendor::parse(&vendor)
+                .ok_or_else(|| format!("{vendor} is not a marketplace; use cloud_a or cloud_b."))?;
+            let call = operator(&open(&database).await?, &organization).await?;
+            marketplaces::disconnect(&call, vendor).await.map_err(plainly)?;
+            println!("{organization} is not connected to {vendor} any more.");
+        }
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Result<Value, String>, String> {
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::read_to_string(file).map(|found| text = found)
+    };
+    read.map_err(|error| format!("The account {} cannot be read: {error}.", file.display()))?;
+    Ok(serde_json::from_str(&text).map_err(|error| error.to_string()))
+}
+
+/// The two marketplaces, until it is told to stop.
+pub async fn simulator(options: SimulatorOptions) -> Result<(), String> {
+    start_log(options.log);
+    let settings = SimulatorSettings {
+        listen: options.listen,
+        publish: TimeDelta::seconds(i64::from(options.publish_seconds)),
+        clock: Clock::system(),
+    };
+    let failed =
+        |error| format!("The simulator cannot listen at {} ({error}); choose another with --listen.", options.listen);
+    let simulator = Simulator::start(settings).await.map_err(failed)?;
+    let url = simulator.url();
+    println!("The marketplaces are simulated at {url}: {url}/cloud_a, {url}/cloud_b; {url}/control drives them.");
+    told_to_stop().await?;
+    simulator.stop().await;
+    Ok(())
+}

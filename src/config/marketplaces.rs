@@ -1,0 +1,60 @@
+//! Settings of the marketplaces' side, and its commands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use ipnet::IpNet;
+
+use super::{DatabaseOptions, LogForm};
+
+/// How marketplaces are called.
+#[derive(Debug, Clone, Args)]
+pub struct MarketplaceOptions {
+    /// Call marketplaces in this subnet although it is not public, such as a simulator at 127.0.0.0/8
+    #[arg(long, env = "MERCATO_MARKETPLACE_ALLOW_SUBNET", value_delimiter = ',')]
+    pub marketplace_allow_subnet: Vec<IpNet>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SimulatorOptions {
+    /// Where to serve; port 0 takes a free one
+    #[arg(long, env = "MERCATO_SIMULATOR_LISTEN", default_value = "127.0.0.1:8090")]
+    pub listen: SocketAddr,
+    /// Seconds, by its clock, that publishing an offer takes
+    #[arg(long, env = "MERCATO_SIMULATOR_PUBLISH_SECONDS", default_value_t = 60)]
+    pub publish_seconds: u32,
+    /// How the log looks
+    #[arg(long, env = "MERCATO_LOG", default_value = "text")]
+    pub log: LogForm,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum MarketplaceCommand {
+    /// Keep an account, also in the place of another; it is sealed and never read back
+    Connect {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// A JSON file: {"vendor": "cloud_a" or "cloud_b", ...} with the fields of docs/marketplaces.md; `-` reads it from
+        /// standard input
+        #[arg(long)]
+        account: PathBuf,
+        /// Admit addresses of this machine, also by plain http: the simulator
+        #[arg(long)]
+        loopback: bool,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+    /// Forget an account; what waits for it goes on waiting
+    Disconnect {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// cloud_a or cloud_b
+        #[arg(long)]
+        vendor: String,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+}

@@ -1,0 +1,156 @@
+//! Reports usage: takes reports that are due, sends their open rows together, and writes down the verdicts. A row is always
+//! sent with the quantity that was taken in, so sending it again is harmless however the last attempt ended.
+
+use super::adapter::Adapter;
+use super::clerk::again;
+use super::terms::{RowVerdict, UsageItem};
+use crate::error::{Error, Result};
+use crate::model::customer::Customer;
+use crate::model::decimal::Decimal;
+use crate::model::entitlement::Entitlement;
+use crate::model::metering::{MeteringStatus, MeteringSubmission, UsageRow, Verdict};
+use crate::model::vendor::Vendor;
+use crate::resolvers::metering;
+use crate::store::Tenant;
+use crate::store::outbox::{Errand, Taken};
+
+/// Entitlements of a customer among which the one is looked for that usage belongs to.
+const ENTITLEMENTS: usize = 100;
+
+/// A report in hand.
+struct Report {
+    taken: Taken,
+    submission: MeteringSubmission,
+    /// What is known of each row without asking.
+    verdicts: Vec<Option<RowVerdict>>,
+}
+
+pub(super) async fn report(tenant: &Tenant, adapter: &Adapter, usage: Vec<Taken>) -> Result<()> {
+    let mut reports = Vec::new();
+    // Whose row it is, and which.
+    let mut places = Vec::new();
+    let mut items = Vec::new();
+    for taken in usage {
+        let Some((report, open)) = prepare(tenant, taken).await? else { continue };
+        for (row, item) in open {
+            places.push((reports.len(), row));
+            items.push(item);
+        }
+        reports.push(report);
+    }
+    // Every vendor takes them in portions; those that can be reported the shortest go first.
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|index| items[*index].at);
+    let sorted = order.iter().map(|index| items[*index].clone()).collect();
+    let verdicts = if items.is_empty() { Vec::new() } else { adapter.report_usage(sorted).await };
+    for (index, verdict) in order.into_iter().zip(verdicts) {
+        let (report, row) = places[index];
+        reports[report].verdicts[row] = Some(verdict);
+    }
+    for report in reports {
+        settle(tenant, report).await?;
+    }
+    Ok(())
+}
+
+/// Without an account nothing is sent, but what can be reported no more says so.
+pub(super) async fn expire(tenant: &Tenant, taken: &Taken) -> Result<()> {
+    let Errand::Usage(id) = taken.errand else { return Ok(()) };
+    let now = tenant.clock().now();
+    let submission = tenant.get_metering(id).await?;
+    let over = submission.details.usage.iter().all(|row| row.window_end(submission.vendor) <= now);
+    if !over || submission.details.usage.is_empty() {
+        return Ok(());
+    }
+    let submission = metering::submit_to_vendor(tenant, id).await?;
+    let late = || Some((Verdict::Expired, Some("no account was connected before its time was over".to_owned())));
+    let verdicts = submission.details.usage.iter().map(|_| late()).collect();
+    settle(tenant, Report { taken: taken.clone(), submission, verdicts }).await
+}
+
+/// What has to be sent of a report; none when there is nothing left to do with it.
+async fn prepare(tenant: &Tenant, taken: Taken) -> Result<Option<(Report, Vec<(usize, UsageItem)>)>> {
+    let Errand::Usage(id) = taken.errand else { return Ok(None) };
+    let submission = match metering::submit_to_vendor(tenant, id).await {
+        Err(Error::Refused(_)) => return tenant.end_errand(&taken).await.map(|()| None),
+        submission => submission?,
+    };
+    if submission.status != MeteringStatus::Submitted {
+        return tenant.end_errand(&taken).await.map(|()| None);
+    }
+    let customer = tenant.find_customer_state(submission.details.customer.id).await?.map(|(_, state)| state.customer);
+    let contract = contract(tenant, &submission).await?;
+    let now = tenant.clock().now();
+    let mut verdicts: Vec<Option<RowVerdict>> = vec![None; submission.details.usage.len()];
+    let mut open = Vec::new();
+    for index in submission.open_rows(now) {
+        let row = &submission.details.usage[index];
+        if row.window_end(submission.vendor) <= now {
+            let last = row.message.as_ref().map(|last| format!("; the last attempt: {last}")).unwrap_or_default();
+            verdicts[index] =
+                Some((Verdict::Expired, Some(format!("its time was over before it could be reported{last}"))));
+            continue;
+        }
+        match item(&submission, row, customer.as_ref(), contract.as_ref()) {
+            Ok(item) => open.push((index, item)),
+            Err(verdict) => verdicts[index] = Some(verdict),
+        }
+    }
+    Ok(Some((Report { taken, submission, verdicts }, open)))
+}
+
+/// The contract that usage belongs to: of the listing, one that lives before one that has ended.
+async fn contract(tenant: &Tenant, submission: &MeteringSubmission) -> Result<Option<Entitlement>> {
+    let customer = submission.details.customer.id;
+    let mut found = tenant.entitlements_of_each(&[customer], ENTITLEMENTS).await?;
+    let items = found.remove(&customer).map(|page| page.items).unwrap_or_default();
+    let listed = |entitlement: &&std::sync::Arc<Entitlement>| {
+        submission.listing_id.as_ref().is_none_or(|listing| *listing == entitlement.listing_id)
+    };
+    let mut candidates: Vec<_> = items.iter().filter(listed).collect();
+    candidates.sort_by_key(|entitlement| !entitlement.status.is_live());
+    Ok(candidates.first().map(|entitlement| (***entitlement).clone()))
+}
+
+/// A row as the marketplace is sent it, or the verdict that needs no question.
+fn item(
+    submission: &MeteringSubmission,
+    row: &UsageRow,
+    customer: Option<&Customer>,
+    contract: Option<&Entitlement>,
+) -> Result<UsageItem, RowVerdict> {
+    let none = |why: &str| (Verdict::NotSubscribed, Some(why.to_owned()));
+    let customer = customer.ok_or_else(|| none("the customer was deleted"))?;
+    let buyer = match submission.vendor {
+        Vendor::CloudA => customer.cloud_account_id.clone(),
+        Vendor::CloudB => contract.and_then(|contract| contract.vendor_subscription_id.clone()),
+    };
+    let buyer = buyer.ok_or_else(|| none("the customer has no subscription of this listing"))?;
+    if submission.vendor == Vendor::CloudB && row.billed_quantity == Decimal::ZERO {
+        return Err((Verdict::Confirmed, Some("nothing to bill".to_owned())));
+    }
+    let listing = submission.listing_id.clone().or_else(|| contract.map(|contract| contract.listing_id.clone()));
+    Ok(UsageItem {
+        product: listing.unwrap_or_default(),
+        customer: buyer,
+        plan: contract.and_then(|contract| contract.plan_id.clone()),
+        dimension: row.dimension.clone(),
+        quantity: row.billed_quantity,
+        at: row.start_time,
+        licence: None,
+    })
+}
+
+async fn settle(tenant: &Tenant, report: Report) -> Result<()> {
+    let Report { taken, submission, verdicts } = report;
+    // A row that was settled before keeps what was said of it then.
+    let verdicts: Vec<RowVerdict> =
+        verdicts.into_iter().map(|verdict| verdict.unwrap_or((Verdict::VendorError, None))).collect();
+    let settled = metering::settle(tenant, submission.id, &verdicts).await?;
+    if settled.status != MeteringStatus::Submitted {
+        return tenant.end_errand(&taken).await;
+    }
+    let next = settled.urgent_by().max(tenant.clock().now());
+    let due = again(tenant, taken.tries).min(next);
+    tenant.keep_errand(&taken, Some(due), taken.tries + 1, None).await
+}
