@@ -99,7 +99,8 @@ impl App {
             vigilance: Vigilance::default(),
             stop: stop.subscribe(),
         });
-        let clerk = Arc::new(Clerk::new(store.clone(), Arc::new(Adapters::new(marketplace_client(options, &store)?))));
+        let clerk =
+            Arc::new(Clerk::new(store.clone(), Arc::new(Adapters::new(marketplace_client(options, &store, workers)?))));
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
             base_url,
@@ -245,9 +246,13 @@ fn courier(options: &ListenOptions, store: &Store) -> Result<Courier, OpenError>
     Courier::new(settings, store.clock().clone()).map_err(OpenError)
 }
 
-fn marketplace_client(options: &ListenOptions, store: &Store) -> Result<Client, OpenError> {
-    let allowed = options.marketplaces.marketplace_allow_subnet.clone();
-    Client::new(ClientSettings { allowed, ..ClientSettings::default() }, store.clock().clone()).map_err(OpenError)
+fn marketplace_client(options: &ListenOptions, store: &Store, workers: Workers) -> Result<Client, OpenError> {
+    let mut settings =
+        ClientSettings { allowed: options.marketplaces.marketplace_allow_subnet.clone(), ..ClientSettings::default() };
+    if workers == Workers::ByHand {
+        settings.pauses = [Duration::ZERO; 3];
+    }
+    Client::new(settings, store.clock().clone()).map_err(OpenError)
 }
 
 fn dispatch_settings(options: &WebhookOptions, workers: Workers) -> DispatchSettings {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 
@@ -17,9 +18,9 @@ use crate::store::{Store, Tenant};
 /// What is taken up at once.
 const PORTION: i64 = 200;
 /// How often it is looked whether an account was connected.
-const NO_ACCOUNT: TimeDelta = TimeDelta::minutes(1);
-const FIRST_PAUSE: TimeDelta = TimeDelta::seconds(5);
-const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(5);
+const NO_ACCOUNT: TimeDelta = TimeDelta::minutes(5);
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 pub struct Clerk {
     store: Store,
@@ -61,8 +62,10 @@ impl Clerk {
         let Some(adapter) = self.adapters.of(tenant, vendor).await? else {
             let due = tenant.clock().now().plus(NO_ACCOUNT);
             for taken in errands {
-                reporter::expire(tenant, &taken).await?;
-                tenant.keep_errand(&taken, Some(due), taken.tries, taken.note.clone()).await?;
+                match taken.errand {
+                    Errand::Usage(_) => reporter::expire(tenant, taken, due).await?,
+                    Errand::Offer(_) => tenant.keep_errand(&taken, Some(due), 0, taken.note.clone()).await?,
+                }
             }
             return Ok(());
         };
@@ -78,7 +81,7 @@ impl Clerk {
 
 /// When something that could not be done is tried again.
 pub(super) fn again(tenant: &Tenant, tries: u32) -> Timestamp {
-    let pause = (FIRST_PAUSE * 2_i32.saturating_pow(tries.min(16))).min(LONGEST_PAUSE);
-    let spread = pause.num_milliseconds() as f64 * (0.9 + 0.2 * tenant.clock().fraction());
-    tenant.clock().now().plus(TimeDelta::milliseconds(spread as i64))
+    let pause = (FIRST_PAUSE * 2_u32.pow(tries.min(16))).min(LONGEST_PAUSE);
+    let spread = pause.mul_f64(0.9 + 0.2 * tenant.clock().fraction());
+    tenant.clock().now().plus(TimeDelta::from_std(spread).unwrap_or_default())
 }

@@ -17,6 +17,7 @@ use crate::store::outbox::{Errand, Taken};
 /// How far an offer is.
 #[derive(Default, Serialize, Deserialize)]
 struct Note {
+    begun: bool,
     /// What the marketplace has been asked for and has not done yet.
     asked: Option<Asked>,
     /// What it holds.
@@ -100,6 +101,13 @@ async fn step(
         };
     }
     let draft = Draft::of(&found.offer, &customer);
+    if !std::mem::replace(&mut note.begun, true)
+        && found.offer.details.cloud.publication.state == PublicationState::Live
+        && let Some(vendor_offer_id) = found.offer.vendor_offer_id.clone()
+    {
+        // It was published before this was written down.
+        note.held = Some(Held { vendor_offer_id, draft: draft.clone() });
+    }
     match wanted(&found.offer, &draft, note.held.as_ref()) {
         Err(next) => Ok(Ok(next)),
         Ok(purpose) => ask(tenant, adapter, (&found.offer, &customer), note, (purpose, draft)).await,
@@ -157,6 +165,7 @@ async fn done(tenant: &Tenant, offer: &PrivateOffer, note: &mut Note, state: Job
         (_, JobState::Failed { message }) => refused(tenant, offer, purpose, message).await,
         (Purpose::Withdraw, JobState::Live { .. }) => {
             note.held = None;
+            tell(tenant, offer, Published::Pending).await?;
             Ok(Next::On)
         }
         (Purpose::Publish | Purpose::Expiry, JobState::Live { vendor_offer_id }) => {

@@ -9,6 +9,7 @@ use crate::model::customer::Customer;
 use crate::model::decimal::Decimal;
 use crate::model::entitlement::Entitlement;
 use crate::model::metering::{MeteringStatus, MeteringSubmission, UsageRow, Verdict};
+use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::metering;
 use crate::store::Tenant;
@@ -53,19 +54,17 @@ pub(super) async fn report(tenant: &Tenant, adapter: &Adapter, usage: Vec<Taken>
     Ok(())
 }
 
-/// Without an account nothing is sent, but what can be reported no more says so.
-pub(super) async fn expire(tenant: &Tenant, taken: &Taken) -> Result<()> {
+/// Without an account nothing is sent, and what can be reported no more says so.
+pub(super) async fn expire(tenant: &Tenant, taken: Taken, later: Timestamp) -> Result<()> {
     let Errand::Usage(id) = taken.errand else { return Ok(()) };
-    let now = tenant.clock().now();
-    let submission = tenant.get_metering(id).await?;
-    let over = submission.details.usage.iter().all(|row| row.window_end(submission.vendor) <= now);
-    if !over || submission.details.usage.is_empty() {
-        return Ok(());
+    let end = tenant.get_metering(id).await?.urgent_by();
+    if tenant.clock().now() < end {
+        return tenant.keep_errand(&taken, Some(later.min(end)), 0, None).await;
     }
-    let submission = metering::submit_to_vendor(tenant, id).await?;
-    let late = || Some((Verdict::Expired, Some("no account was connected before its time was over".to_owned())));
-    let verdicts = submission.details.usage.iter().map(|_| late()).collect();
-    settle(tenant, Report { taken: taken.clone(), submission, verdicts }).await
+    let Some((report, _)) = prepare(tenant, taken).await? else { return Ok(()) };
+    let why = || Some((Verdict::VendorError, Some("no account is connected".to_owned())));
+    let verdicts = report.submission.details.usage.iter().map(|_| why()).collect();
+    settle(tenant, Report { verdicts, ..report }).await
 }
 
 /// What has to be sent of a report; none when there is nothing left to do with it.
@@ -84,14 +83,7 @@ async fn prepare(tenant: &Tenant, taken: Taken) -> Result<Option<(Report, Vec<(u
     let mut verdicts: Vec<Option<RowVerdict>> = vec![None; submission.details.usage.len()];
     let mut open = Vec::new();
     for index in submission.open_rows(now) {
-        let row = &submission.details.usage[index];
-        if row.window_end(submission.vendor) <= now {
-            let last = row.message.as_ref().map(|last| format!("; the last attempt: {last}")).unwrap_or_default();
-            verdicts[index] =
-                Some((Verdict::Expired, Some(format!("its time was over before it could be reported{last}"))));
-            continue;
-        }
-        match item(&submission, row, customer.as_ref(), contract.as_ref()) {
+        match item(&submission, &submission.details.usage[index], customer.as_ref(), contract.as_ref()) {
             Ok(item) => open.push((index, item)),
             Err(verdict) => verdicts[index] = Some(verdict),
         }
@@ -143,7 +135,7 @@ fn item(
 
 async fn settle(tenant: &Tenant, report: Report) -> Result<()> {
     let Report { taken, submission, verdicts } = report;
-    // A row that was settled before keeps what was said of it then.
+    // A row that was settled before keeps what was said of it then; one whose time is over is told so.
     let verdicts: Vec<RowVerdict> =
         verdicts.into_iter().map(|verdict| verdict.unwrap_or((Verdict::VendorError, None))).collect();
     let settled = metering::settle(tenant, submission.id, &verdicts).await?;

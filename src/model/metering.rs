@@ -295,19 +295,21 @@ impl MeteringSubmission {
         }
     }
 
-    /// Takes the marketplace's verdicts, one for each row. Rows that can still be reported keep waiting after a
-    /// `VENDOR_ERROR`. Once every row is settled the report is confirmed, if every row is, or failed.
+    /// Takes the marketplace's verdicts, one for each row. After a `VENDOR_ERROR` a row keeps waiting while it can still be
+    /// reported, and is `EXPIRED` then. Once every row is settled the report is confirmed, if every row is, or failed.
     pub fn settle(&mut self, verdicts: &[(Verdict, Option<String>)], now: Timestamp) -> Result<()> {
         if verdicts.len() != self.details.usage.len() {
             return Err(Error::internal("a marketplace gave another number of verdicts than there are rows"));
         }
+        let vendor = self.vendor;
         for (row, (verdict, message)) in self.details.usage.iter_mut().zip(verdicts) {
-            if !row.is_settled(now) {
+            if !row.is_settled() {
                 row.verdict = Some(*verdict);
-                row.message.clone_from(message);
+                row.message = message.clone().or(row.message.take());
+                row.expire(vendor, now);
             }
         }
-        if self.details.usage.iter().all(|row| row.is_settled(now)) {
+        if self.details.usage.iter().all(UsageRow::is_settled) {
             let confirmed = self.details.usage.iter().all(|row| row.verdict == Some(Verdict::Confirmed));
             self.become_status(if confirmed { MeteringStatus::Confirmed } else { MeteringStatus::Failed });
         }
@@ -326,10 +328,11 @@ impl MeteringSubmission {
         first.unwrap_or_else(|| self.created_at.plus(WINDOW))
     }
 
-    /// The rows that the marketplace has yet to say something final of.
+    /// The rows that are to be sent now.
     pub fn open_rows(&self, now: Timestamp) -> Vec<usize> {
+        let open = |row: &UsageRow| !row.is_settled() && now < row.window_end(self.vendor);
         let rows = self.details.usage.iter().enumerate();
-        rows.filter(|(_, row)| !row.is_settled(now)).map(|(index, _)| index).collect()
+        rows.filter(|(_, row)| open(row)).map(|(index, _)| index).collect()
     }
 
     pub fn become_status(&mut self, status: MeteringStatus) {
@@ -356,11 +359,16 @@ impl UsageRow {
     }
 
     /// Whether the verdict is the last word.
-    fn is_settled(&self, now: Timestamp) -> bool {
-        match self.verdict {
-            None => false,
-            Some(Verdict::VendorError) => self.start_time.plus(WINDOW) <= now,
-            Some(_) => true,
+    fn is_settled(&self) -> bool {
+        !matches!(self.verdict, None | Some(Verdict::VendorError))
+    }
+
+    /// What could not be reported in its time says so, and why.
+    fn expire(&mut self, vendor: Vendor, now: Timestamp) {
+        if self.verdict == Some(Verdict::VendorError) && self.window_end(vendor) <= now {
+            self.verdict = Some(Verdict::Expired);
+            let why = self.message.take().map(|last| format!("; the last attempt: {last}")).unwrap_or_default();
+            self.message = Some(format!("Its time was over before it could be reported{why}"));
         }
     }
 }

@@ -172,8 +172,14 @@ impl From<PrivateOffer> for ListedOffer {
 /// What the marketplace says of publishing.
 #[derive(Clone, Debug)]
 pub enum Published {
-    Live { vendor_offer_id: String },
-    Failed { message: String },
+    /// It is not there, and will be.
+    Pending,
+    Live {
+        vendor_offer_id: String,
+    },
+    Failed {
+        message: String,
+    },
 }
 
 /// What the marketplace says of an acceptance.

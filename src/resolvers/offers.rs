@@ -91,7 +91,7 @@ pub async fn update(call: &Call, id: &str, patch: OfferPatch) -> Result<PrivateO
             if found.customer.is_none() {
                 return Err(Error::conflict("The private offer's customer was deleted"));
             }
-            told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)?)
+            Ok(told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)?))
         })
         .await
 }
@@ -109,7 +109,7 @@ pub async fn republish(call: &Call, id: &str) -> Result<PrivateOffer> {
             }
             let mut next = found.offer.clone();
             next.details.cloud.publication = Publication { state: PublicationState::Pending, message: None };
-            told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)?)
+            Ok(told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferUpdated)?))
         })
         .await
 }
@@ -124,7 +124,7 @@ pub async fn delete(call: &Call, id: &str) -> Result<PrivateOffer> {
             let open = [OfferStatus::Created, OfferStatus::Expired, OfferStatus::Cancelled];
             found.offer.must_be(&open, "cancelled")?;
             let next = PrivateOffer { status: OfferStatus::Cancelled, ..found.offer.clone() };
-            told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferCancelled)?)
+            Ok(told(&tenant, moved(&tenant, &found, next, EventKind::PrivateOfferCancelled)?))
         })
         .await
 }
@@ -137,6 +137,10 @@ pub async fn publish(tenant: &Tenant, id: PrivateOfferId, published: Published) 
             found.offer.must_be(&[OfferStatus::Created], "published")?;
             let mut next = found.offer.clone();
             let (state, message) = match &published {
+                Published::Pending => {
+                    next.vendor_offer_id = None;
+                    (PublicationState::Pending, None)
+                }
                 Published::Live { vendor_offer_id } => {
                     next.vendor_offer_id = Some(vendor_offer_id.clone());
                     (PublicationState::Live, None)
@@ -232,11 +236,11 @@ async fn replaced(tenant: &Tenant, offer: &PrivateOffer) -> Result<Option<Entitl
 }
 
 /// A plan that the marketplace has to be told of, if it changes anything.
-fn told(tenant: &Tenant, mut plan: Plan<PrivateOffer>) -> Result<Plan<PrivateOffer>> {
+fn told(tenant: &Tenant, mut plan: Plan<PrivateOffer>) -> Plan<PrivateOffer> {
     if !plan.events.is_empty() {
         plan.block = plan.block.and(errand(tenant, &plan.answer));
     }
-    Ok(plan)
+    plan
 }
 
 fn errand(tenant: &Tenant, offer: &PrivateOffer) -> Block {

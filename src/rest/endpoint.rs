@@ -76,7 +76,9 @@ enum Takes {
 
 fn takes(operation: Operation) -> Takes {
     match operation {
-        Operation::ApplicationsRegenerateSecret | Operation::DeliveriesResend => Takes::Nothing,
+        Operation::ApplicationsRegenerateSecret | Operation::DeliveriesResend | Operation::PrivateOffersPublish => {
+            Takes::Nothing
+        }
         Operation::WebhooksRotateSecret => Takes::PerhapsBody,
         _ if matches!(operation.route().method, Method::Post | Method::Put) => Takes::Body,
         _ => Takes::Nothing,

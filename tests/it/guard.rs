@@ -22,7 +22,7 @@ async fn rest(party: &Party, operation: Operation) -> Option<u16> {
     let request = party.request(method, &route.path.replace("{id}", UNKNOWN));
     let request = match route.method {
         // It takes no body.
-        Method::Post if operation == Operation::DeliveriesResend => request,
+        Method::Post if matches!(operation, Operation::DeliveriesResend | Operation::PrivateOffersPublish) => request,
         Method::Post | Method::Put => request.json(&json!({})),
         Method::Get | Method::Delete => request,
     };

@@ -94,6 +94,9 @@ fn leaves_import_nothing_but_each_other() {
 /// The guard is the door: nothing but `Call::grant` (and workers, who have no caller) makes a `Tenant`.
 #[test]
 fn only_the_guard_opens_the_store() {
-    only_in(".tenant(", &["call.rs", "store/", "resolvers/clockwork.rs", "webhook/"]);
+    only_in(
+        ".tenant(",
+        &["call.rs", "store/", "resolvers/clockwork.rs", "webhook/", "marketplace/clerk.rs", "marketplace/inbox.rs"],
+    );
     only_in(".engine()", &[]);
 }

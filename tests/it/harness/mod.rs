@@ -10,6 +10,7 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking, and says why")]
 
 mod facade;
+pub mod market;
 pub mod receiver;
 mod reply;
 pub mod socket;
@@ -35,6 +36,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 pub use facade::{CUSTOMERS, ENTITLEMENTS, Facade, METERING, OFFERS, WEBHOOKS};
+pub use market::Market;
 pub use reply::Reply;
 pub use socket::{EventStream, Feed, Socket, Transport};
 
