@@ -54,7 +54,7 @@ impl Scale {
             contract_sizes: [1_000, 1_000_000],
             readings: 400,
             dispatch_rounds: 5,
-            deliveries: 4_000,
+            deliveries: 20_000,
             latency_time: Duration::from_secs(20),
             subscribers: [100, 1_000, 5_000],
             fan_out_rounds: 5,

@@ -11,6 +11,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How many connect at once.
+const WAVE: usize = 250;
 const TEXT: u8 = 0x81;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
@@ -44,21 +46,26 @@ impl Crowd {
         Self { runtime, address, greetings: Arc::new(greetings), shared: Arc::default(), count: 0 }
     }
 
-    /// So many more, each of which has seen everything up to `after`; waits until all follow.
+    /// So many more, each of which has seen everything up to `after`; waits until all follow. They come in waves: a server
+    /// gives a connection three seconds to say who it is, and this crowd has one thread to say it with.
     pub async fn join(&mut self, count: usize, after: i64) {
-        for _ in 0..count {
-            let (address, greetings, shared) = (self.address, Arc::clone(&self.greetings), Arc::clone(&self.shared));
-            self.runtime.as_ref().expect("it runs").spawn(follow(address, greetings, shared, after));
+        let whole = self.count + count;
+        while self.count < whole {
+            let wave = WAVE.min(whole - self.count);
+            for _ in 0..wave {
+                let (address, greetings, shared) = (self.address, Arc::clone(&self.greetings), Arc::clone(&self.shared));
+                self.runtime.as_ref().expect("it runs").spawn(follow(address, greetings, shared, after));
+            }
+            self.count += wave;
+            self.all_follow().await;
         }
-        self.count += count;
+    }
+
+    async fn all_follow(&self) {
         let began = Instant::now();
         while self.shared.ready.load(Ordering::SeqCst) < self.count {
-            assert!(
-                began.elapsed() < PATIENCE,
-                "{} of {} follow",
-                self.shared.ready.load(Ordering::SeqCst),
-                self.count
-            );
+            let ready = self.shared.ready.load(Ordering::SeqCst);
+            assert!(began.elapsed() < PATIENCE, "{ready} of {} follow", self.count);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

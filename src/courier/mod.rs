@@ -21,8 +21,10 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{AttemptError, SigningSecret};
+use sign::Signer;
 use target::Allowed;
 
 /// How much of an answer is read, and how much of that is kept, in bytes.
@@ -52,15 +54,26 @@ impl Default for CourierSettings {
     }
 }
 
+/// To whom it is carried, and what signs for it.
+pub struct Recipient {
+    url: Url,
+    signer: Signer,
+}
+
+impl Recipient {
+    /// With one signature for each secret, the current one first.
+    pub fn new(url: &str, secrets: &[SigningSecret]) -> Result<Self, Error> {
+        let url = Url::parse(url).map_err(|error| Error::internal(format!("a webhook's URL is broken: {error}")))?;
+        Ok(Self { url, signer: Signer::new(secrets) })
+    }
+}
+
 /// What is carried: the same bytes and the same id at every attempt.
-#[derive(Clone)]
 pub struct Parcel {
-    pub url: String,
+    pub to: Arc<Recipient>,
     /// `webhook-id`: the event's id.
     pub id: String,
     pub body: Bytes,
-    /// One signature for each, the current one first.
-    pub secrets: Vec<SigningSecret>,
 }
 
 /// What became of an attempt.
@@ -175,25 +188,26 @@ impl Courier {
 
     /// Sends the request. One that meets a kept connection in the moment in which the receiver closes it is sent once more:
     /// the receiver knows it by its id.
-    async fn send(&self, url: Url, headers: HeaderMap, parcel: &Parcel) -> Result<reqwest::Response, AttemptError> {
-        let request = || self.http.post(url.clone()).headers(headers.clone()).body(parcel.body.clone()).send();
+    async fn send(&self, parcel: &Parcel, now: Timestamp) -> Result<reqwest::Response, AttemptError> {
+        let url = &parcel.to.url;
+        let request = || self.http.post(url.clone()).headers(headers(parcel, now)).body(parcel.body.clone()).send();
         let mut sent = request().await;
-        if sent.as_ref().is_err_and(was_cut) && self.answered.take(&url) {
+        if sent.as_ref().is_err_and(was_cut) && self.answered.take(url) {
             sent = request().await;
         }
         let response = sent.map_err(|error| classify(&error))?;
-        self.answered.note(&url);
+        self.answered.note(url);
         Ok(response)
     }
 
     async fn carry(&self, parcel: &Parcel, now: Timestamp, until: Instant) -> Result<Answer, AttemptError> {
-        let url = Url::parse(&parcel.url).map_err(|_| AttemptError::Blocked)?;
+        let url = &parcel.to.url;
         let answered = async {
-            let addresses = self.allowed.resolve(&url).await?;
+            let addresses = self.allowed.resolve(url).await?;
             if let Some(host) = url.domain() {
                 self.checked.put(host, addresses);
             }
-            self.send(url.clone(), headers(parcel, now), parcel).await
+            self.send(parcel, now).await
         };
         let mut response = timeout_at(until, answered).await.unwrap_or(Err(AttemptError::Timeout))?;
         let (status, retry_after) = (response.status(), retry_after(response.headers(), now));
@@ -219,7 +233,10 @@ impl Answered {
         if hosts.len() >= HOSTS {
             hosts.retain(|_, at| at.elapsed() < IDLE);
         }
-        hosts.insert(url.authority().to_owned(), Instant::now());
+        match hosts.get_mut(url.authority()) {
+            Some(at) => *at = Instant::now(),
+            None => drop(hosts.insert(url.authority().to_owned(), Instant::now())),
+        }
     }
 
     /// Whether a connection may be open that was kept since then.
@@ -237,7 +254,7 @@ struct Answer {
 
 fn headers(parcel: &Parcel, now: Timestamp) -> HeaderMap {
     let timestamp = now.as_seconds();
-    let signature = sign::signatures(&parcel.secrets, &parcel.id, timestamp, &parcel.body);
+    let signature = parcel.to.signer.signatures(&parcel.id, timestamp, &parcel.body);
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in [

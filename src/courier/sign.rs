@@ -7,14 +7,24 @@ use sha2::Sha256;
 
 use crate::model::webhook::SigningSecret;
 
-/// The value of `webhook-signature`.
-pub fn signatures(secrets: &[SigningSecret], id: &str, timestamp: i64, body: &[u8]) -> String {
-    let signed = secrets.iter().map(|secret| {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&secret.key()).expect("HMAC takes keys of any length");
-        mac.update(id.as_bytes());
-        mac.update(format!(".{timestamp}.").as_bytes());
-        mac.update(body);
-        format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
-    });
-    signed.collect::<Vec<_>>().join(" ")
+/// The keys of a webhook's secrets, made ready once.
+pub struct Signer(Vec<Hmac<Sha256>>);
+
+impl Signer {
+    pub fn new(secrets: &[SigningSecret]) -> Self {
+        let ready = |secret: &SigningSecret| {
+            Hmac::<Sha256>::new_from_slice(&secret.key()).expect("HMAC takes keys of any length")
+        };
+        Self(secrets.iter().map(ready).collect())
+    }
+
+    /// The value of `webhook-signature`.
+    pub fn signatures(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+        let head = format!("{id}.{timestamp}.");
+        let signed = self.0.iter().map(|ready| {
+            let mac = ready.clone().chain_update(&head).chain_update(body);
+            format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
+        });
+        signed.collect::<Vec<_>>().join(" ")
+    }
 }

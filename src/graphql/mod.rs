@@ -39,6 +39,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::any;
 
+use crate::auth::meter::Meter;
 use crate::call::Call;
 use crate::http::Services;
 
@@ -75,6 +76,20 @@ struct Endpoint {
     graph: Graph,
     groups: Arc<rendering::Groups>,
     seats: stream::Seats,
+}
+
+impl Endpoint {
+    /// Runs a query or a mutation that was admitted, with what its fields need.
+    async fn execute(
+        &self,
+        call: Call,
+        meter: &Arc<Meter>,
+        request: async_graphql::Request,
+    ) -> async_graphql::Response {
+        let (loaders, batches) = loaders::loaders(call.clone());
+        let request = request.data(loaders).data(call).data(Arc::clone(meter));
+        batches.drive(self.graph.execute(request)).await
+    }
 }
 
 /// The request behind a field. The transport puts it there.

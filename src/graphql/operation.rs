@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use super::Endpoint;
 use super::answer::{ran, result_json};
 use super::document::{check_source, refused, understand};
-use super::loaders::loaders;
 use super::parameters::Parameters;
 use super::rendering::Rendered;
 use super::stream::{NotBegun, follow};
@@ -118,9 +117,7 @@ impl Operation {
 
     async fn execute(&self, request: async_graphql::Request, meter: &Arc<Meter>) -> Result<(), Stopped> {
         let call = Call::new(self.endpoint.services.store.clone(), self.caller.clone(), None);
-        let (loaders, batches) = loaders(call.clone());
-        let request = request.data(loaders).data(call).data(Arc::clone(meter));
-        let response = batches.drive(self.endpoint.graph.execute(request)).await;
+        let response = self.endpoint.execute(call, meter, request).await;
         if !ran(&response) {
             return Err(Stopped::Failed(response.errors));
         }

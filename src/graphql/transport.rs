@@ -12,7 +12,6 @@ use http::{Method, StatusCode};
 
 use super::answer::{Refused, ran, refuse, render, result_json};
 use super::document::{check_source, understand};
-use super::loaders::loaders;
 use super::negotiate::{Form, takes_stream};
 use super::parameters::Parameters;
 use super::stream::NotBegun;
@@ -89,9 +88,7 @@ async fn run(
     }
     let call = Call::new(services.store.clone(), caller.clone(), once);
     *call_made = Some(call.clone());
-    let (loaders, batches) = loaders(call.clone());
-    let request = request.data(loaders).data(call).data(Arc::clone(meter));
-    let response = batches.drive(endpoint.graph.execute(request)).await;
+    let response = endpoint.execute(call, meter, request).await;
     Ok(if form == Form::Stream && ran(&response) {
         sse::once(&result_json(&response)?)
     } else {

@@ -142,7 +142,7 @@ fn fingerprint(webhook: WebhookId) -> u64 {
 impl Delivery {
     /// A delivery that nothing was done for yet.
     pub fn new(organization_id: OrganizationId, webhook_id: WebhookId, event: &Event, now: Timestamp) -> Result<Self> {
-        let event_id = event.id()?;
+        let event_id = event.id;
         Ok(Self {
             id: DeliveryId::of(webhook_id, event_id, event.sequence.0),
             organization_id,

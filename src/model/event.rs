@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::changes::Changes;
@@ -145,9 +145,11 @@ impl async_graphql::ScalarType for Sequence {
     }
 }
 
-/// An event of the log.
+/// An event of the log: its envelope, and what of it is looked at before it is sent on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    pub id: EventId,
+    pub organization_id: OrganizationId,
     pub sequence: Sequence,
     pub kind: EventKind,
     pub vendor: Vendor,
@@ -157,12 +159,21 @@ pub struct Event {
 }
 
 impl Event {
-    /// Every envelope begins with it.
-    const ID: &'static str = "{\"id\":\"";
-
-    pub fn id(&self) -> Result<EventId> {
-        let text = self.envelope.strip_prefix(Self::ID).and_then(|rest| rest.split('"').next());
-        text.and_then(EventId::parse).ok_or_else(|| Error::internal(format!("the event {} has no id", self.sequence)))
+    pub fn read(envelope: String) -> Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Head {
+            id: EventId,
+            organization_id: OrganizationId,
+            sequence: i64,
+            r#type: EventKind,
+            vendor: Vendor,
+            timestamp: Timestamp,
+        }
+        let Head { id, organization_id, sequence, r#type, vendor, timestamp } =
+            serde_json::from_str(&envelope).map_err(Error::internal)?;
+        let (sequence, kind, envelope) = (Sequence(sequence), r#type, envelope.into());
+        Ok(Self { id, organization_id, sequence, kind, vendor, timestamp, envelope })
     }
 }
 

@@ -4,8 +4,10 @@
 use chrono::TimeDelta;
 use serde::Serialize;
 
+use std::sync::Arc;
+
 use crate::call::Call;
-use crate::courier::{Courier, Parcel};
+use crate::courier::{Courier, Parcel, Recipient};
 use crate::error::{Error, Result};
 use crate::model::event_sample::sample;
 use crate::model::filter::{Filter, Order};
@@ -156,10 +158,9 @@ pub async fn test(call: &Call, courier: &Courier, named: Named) -> Result<TestRe
     let kind = webhook.events.iter().next().ok_or_else(|| Error::internal("a webhook has no kinds"))?;
     let event_id = EventId(tenant.clock().mint());
     let parcel = Parcel {
-        url: webhook.url.clone(),
+        to: Arc::new(Recipient::new(&webhook.url, &tenant.signing_secrets(&stored)?)?),
         id: event_id.to_string(),
         body: sample(kind, event_id, tenant.organization())?.test_envelope().into(),
-        secrets: tenant.signing_secrets(&stored)?,
     };
     let outcome = courier.attempt(&parcel).await;
     Ok(TestResult {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use surrealdb::types::{Array, Object, RecordId, SurrealValue};
+use surrealdb::types::{Object, RecordId, SurrealValue};
 
 use super::dispatch::place;
 use super::documents::{body, parse};
@@ -72,12 +72,7 @@ impl Tenant {
         let row = |mut block: Vec<&Success>| {
             block.sort_by_key(|success| std::cmp::Reverse(success.0));
             let newest = block.first().map_or(0, |success| success.0);
-            let key = vec![
-                self.organization.to_string().into_value(),
-                webhook.key().into_value(),
-                place(newest).into_value(),
-            ];
-            let id = RecordId::new("delivered", Array::from(key));
+            let id = self.webhooks_record("delivered", webhook, [place(newest).into_value()]);
             Ok(vars! { "id" => id, "body" => body(&block)? })
         };
         blocks.into_values().map(row).collect()

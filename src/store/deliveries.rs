@@ -162,15 +162,6 @@ impl Tenant {
         self.store.ask("SELECT VALUE body FROM ONLY $record", vars).await
     }
 
-    fn delivery_record(&self, webhook: WebhookId, sequence: Sequence) -> RecordId {
-        let parts = vec![
-            self.organization.to_string().into_value(),
-            webhook.key().into_value(),
-            place(sequence.0).into_value(),
-        ];
-        RecordId::new("delivery", surrealdb::types::Array::from(parts))
-    }
-
     /// A delivery begins anew, at once: `next` is `was` after its restart.
     pub fn plan_resend(&self, was: &Delivery, next: Delivery, actor: &str) -> Result<Plan<Delivery>> {
         const RESEND: &str = "
@@ -179,24 +170,16 @@ impl Tenant {
             UPSERT ONLY $delivery CONTENT { status: $status, kind: $kind, body: $body } RETURN NONE;
             FOR $mark IN $marks { UPSERT ONLY $mark RETURN NONE };
             UPDATE ONLY $dispatch SET wake_at = $now RETURN NONE;";
-        let row = |table: &'static str, rest: [Value; 2]| {
-            let mut parts = vec![self.organization.to_string().into_value(), next.webhook_id.key().into_value()];
-            parts.extend(rest);
-            RecordId::new(table, surrealdb::types::Array::from(parts))
-        };
-        let mark =
-            |of: &Delivery| row("undelivered", [of.status.as_str().into_value(), place(of.sequence).into_value()]);
-        let retry = |of: &Delivery| {
-            let due = of.next_attempt_at?;
-            Some(row("retry", [due.as_millis().into_value(), of.sequence.into_value()]))
+        let found_by = |of: &Delivery| {
+            let retry = of.next_attempt_at.map(|due| self.retry_record(of, due));
+            std::iter::once(self.mark_record(of, of.status)).chain(retry).collect::<Vec<_>>()
         };
         let vars = vars! {
             "delivery" => self.delivery_record(next.webhook_id, Sequence(next.sequence)),
             "dispatch" => self.record(DISPATCH, next.webhook_id.key()),
             "was" => super::documents::body(was)?, "body" => super::documents::body(&next)?,
             "status" => next.status.as_str(), "kind" => next.event_type, "now" => self.clock().now(),
-            "gone" => std::iter::once(mark(was)).chain(retry(was)).collect::<Vec<_>>(),
-            "marks" => std::iter::once(mark(&next)).chain(retry(&next)).collect::<Vec<_>>(),
+            "gone" => found_by(was), "marks" => found_by(&next),
         };
         let block = self.audited(Block::default().then(RESEND, vars), actor, "delivery.resent", next.id.to_string());
         Ok(Plan::quiet(next, block))

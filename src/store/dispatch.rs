@@ -2,25 +2,25 @@
 //! Every record of results is guarded by the lease and by the webhook's revision, in the transaction itself, so a process
 //! that lost the one or missed the other changes nothing.
 
-use surrealdb::types::{RecordId, RecordIdKey, SurrealValue};
+use std::sync::Arc;
+
+use surrealdb::types::{Array, RecordId, SurrealValue, Value};
 
 use super::documents::parse;
-use super::webhooks::{DISPATCH, StoredWebhook, TABLE};
+use super::webhooks::{DISPATCH, Row, StoredWebhook, TABLE, columns};
 use super::{Store, Tenant, organization_of, own_key, vars};
 use crate::error::{Error, Result};
-use crate::model::delivery::Delivery;
-use crate::model::event::Sequence;
+use crate::model::delivery::{Delivery, DeliveryStatus};
+use crate::model::event::{Event, Sequence};
 use crate::model::id::{OrganizationId, WebhookId};
 use crate::model::time::Timestamp;
 
 /// A webhook that this process works for, until the lease runs out.
 pub struct Leased {
     pub stored: StoredWebhook,
-    /// Everything up to it is settled.
-    pub cursor: Sequence,
-    pub failures: u32,
     pub paused_until: Option<Timestamp>,
-    pub replay: Option<ReplayState>,
+    /// When the first retry is due.
+    pub next_retry: Option<Timestamp>,
     /// Sequences after the cursor that were settled before the lease changed hands.
     pub settled: Vec<i64>,
 }
@@ -31,14 +31,6 @@ pub struct ReplayState {
     pub after: Sequence,
     pub until: Sequence,
     pub only_undelivered: bool,
-}
-
-#[derive(SurrealValue)]
-struct DispatchRow {
-    holder: Option<String>,
-    cursor: i64,
-    failures: i64,
-    paused_until: Option<Timestamp>,
 }
 
 impl ReplayState {
@@ -53,15 +45,46 @@ impl ReplayState {
     }
 }
 
-/// A delivery that is due again, and where its row is.
+/// A delivery that is due again, where its row is, and its event, unless that is past its retention.
 pub struct Retry {
     pub due: Timestamp,
     pub delivery: Delivery,
+    pub event: Option<Arc<Event>>,
 }
 
 /// Where a delivery stands among those of its webhook: newest first.
 pub(super) fn place(sequence: i64) -> i64 {
     Sequence::MAX - sequence
+}
+
+impl Tenant {
+    /// A record of a table whose keys begin with the organization and the webhook.
+    pub(super) fn webhooks_record<const N: usize>(
+        &self,
+        table: &'static str,
+        webhook: WebhookId,
+        rest: [Value; N],
+    ) -> RecordId {
+        let mut parts = vec![self.organization.to_string().into_value(), webhook.key().into_value()];
+        parts.extend(rest);
+        RecordId::new(table, Array::from(parts))
+    }
+
+    pub(super) fn delivery_record(&self, webhook: WebhookId, sequence: Sequence) -> RecordId {
+        self.webhooks_record("delivery", webhook, [place(sequence.0).into_value()])
+    }
+
+    /// What finds a delivery by its status, unless it is delivered.
+    pub(super) fn mark_record(&self, of: &Delivery, status: DeliveryStatus) -> RecordId {
+        let rest = [status.as_str().into_value(), place(of.sequence).into_value()];
+        self.webhooks_record("undelivered", of.webhook_id, rest)
+    }
+
+    /// What finds a delivery when it is due again.
+    pub(super) fn retry_record(&self, of: &Delivery, due: Timestamp) -> RecordId {
+        let rest = [due.as_millis().into_value(), of.sequence.into_value()];
+        self.webhooks_record("retry", of.webhook_id, rest)
+    }
 }
 
 impl Store {
@@ -112,36 +135,43 @@ impl Tenant {
     /// Takes the lease on a webhook, unless somebody else has it. An embedded database has no somebody else: what a dead
     /// process left counts for nothing.
     pub async fn lease_webhook(&self, id: WebhookId, holder: &str, until: Timestamp) -> Result<Option<Leased>> {
-        const LEASE: &str = "{
-            IF $webhook.id = NONE OR $dispatch.id = NONE { RETURN [] };
-            IF !$alone AND $dispatch.holder != NONE AND $dispatch.holder != $holder AND $dispatch.lease_until > $now {
-                RETURN []
-            };
-            RETURN UPDATE $dispatch SET holder = $holder, lease_until = $until, wake_at = $until RETURN BEFORE;
-        }";
+        const LEASE: &str = concat!(
+            "{
+                IF $webhook.id = NONE OR $dispatch.id = NONE { RETURN NONE };
+                IF !$alone AND $dispatch.holder != NONE AND $dispatch.holder != $holder AND $dispatch.lease_until > $now {
+                    RETURN NONE
+                };
+                LET $was = UPDATE ONLY $dispatch SET holder = $holder, lease_until = $until, wake_at = $until RETURN BEFORE;
+                LET $next = SELECT VALUE record::id(id)[2] FROM type::record('retry', [$org, $key]..[$org, $key, ..]) LIMIT 1;
+                RETURN { holder: $was.holder, paused_until: $was.paused_until, next: $next[0], webhook: (",
+            columns!("ONLY $webhook"),
+            ") } }"
+        );
+        #[derive(SurrealValue)]
+        struct Found {
+            holder: Option<String>,
+            paused_until: Option<Timestamp>,
+            next: Option<i64>,
+            webhook: Row,
+        }
         let vars = vars! {
-            "webhook" => self.record(TABLE, id.key()), "dispatch" => self.record(DISPATCH, id.key()),
+            "org" => self.organization.to_string(), "key" => id.key(), "webhook" => self.record(TABLE, id.key()), "dispatch" => self.record(DISPATCH, id.key()),
             "alone" => self.store.is_embedded(), "holder" => holder, "now" => self.clock().now(), "until" => until,
         };
-        let rows: Vec<DispatchRow> = match self.store.ask(LEASE, vars).await {
+        let found: Option<Found> = match self.store.ask(LEASE, vars).await {
             // Another process was at it in the same moment.
             Err(Error::Unavailable(_)) => return Ok(None),
-            rows => rows?,
+            found => found?,
         };
-        let Some(row) = rows.into_iter().next() else { return Ok(None) };
-        let Some(stored) = self.find_webhook(id).await? else { return Ok(None) };
-        Ok(Some(Leased {
-            cursor: Sequence(row.cursor),
-            failures: u32::try_from(row.failures).unwrap_or_default(),
-            paused_until: row.paused_until,
-            replay: stored.replay,
-            // Whoever gave the lease back had settled everything up to the cursor, and nothing after it.
-            settled: match row.holder {
-                Some(_) => self.settled_after(id, Sequence(row.cursor)).await?,
-                None => Vec::new(),
-            },
-            stored,
-        }))
+        let Some(found) = found else { return Ok(None) };
+        let stored = found.webhook.into_model()?;
+        // Whoever gave the lease back had settled everything up to the cursor, and nothing after it.
+        let settled = match found.holder {
+            Some(_) => self.settled_after(id, stored.cursor()).await?,
+            None => Vec::new(),
+        };
+        let next_retry = found.next.map(Timestamp::from_millis);
+        Ok(Some(Leased { stored, paused_until: found.paused_until, next_retry, settled }))
     }
 
     async fn settled_after(&self, id: WebhookId, cursor: Sequence) -> Result<Vec<i64>> {
@@ -166,27 +196,33 @@ impl Tenant {
             };
             RETURN $found.map(|$retry| {
                 due: $retry[2],
-                body: type::record('delivery', [$org, $key, $last - $retry[3]]).body
+                body: type::record('delivery', [$org, $key, $last - $retry[3]]).body,
+                event: type::record('event', [$org, $retry[3]]).envelope
             });
         }";
         #[derive(SurrealValue)]
-        struct Row {
+        struct Found {
             due: i64,
             body: Option<String>,
+            event: Option<String>,
         }
         let vars = vars! {
             "org" => self.organization.to_string(), "key" => id.key(), "until" => until.as_millis() + 1,
             "last" => Sequence::MAX, "limit" => i64::try_from(limit).unwrap_or(i64::MAX),
         };
-        let rows: Vec<Row> = self.store.ask(DUE, vars).await?;
-        let known = rows.into_iter().filter_map(|row| row.body.map(|body| (row.due, body)));
-        let read = |(due, body): (i64, String)| Ok(Retry { due: Timestamp::from_millis(due), delivery: parse(&body)? });
-        known.map(read).collect()
+        let found: Vec<Found> = self.store.ask(DUE, vars).await?;
+        let retry = |Found { due, body, event }: Found| {
+            let read = |body: String| {
+                let (due, event) = (Timestamp::from_millis(due), event.map(Event::read).transpose()?.map(Arc::new));
+                Ok(Retry { due, delivery: parse(&body)?, event })
+            };
+            body.map(read)
+        };
+        found.into_iter().filter_map(retry).collect()
     }
 }
 
 fn owner(id: &RecordId) -> Result<(OrganizationId, WebhookId)> {
-    debug_assert!(matches!(id.key, RecordIdKey::Array(_)), "a dispatch has two parts in its key");
     let webhook =
         WebhookId::from_key(own_key(id)?).ok_or_else(|| Error::internal("the key of a dispatch is broken"))?;
     Ok((organization_of(id)?, webhook))

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use surrealdb::types::{RecordId, RecordIdKey, SurrealValue, Value};
+use quick_cache::sync::Cache;
+use surrealdb::types::{SurrealValue, Value};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 
@@ -18,13 +19,13 @@ use super::{Store, Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::event::{Event, EventFilter, EventKind, Sequence};
 use crate::model::id::{EventId, OrganizationId};
-use crate::model::time::Timestamp;
-use crate::model::vendor::Vendor;
 
 /// Events that a channel keeps for its tails.
 const RING: usize = 512;
 /// Events that are read, or given to a tail, at once.
 const PORTION: usize = 200;
+/// Portions of the table that are kept for readers who come the same way, all organizations.
+const PORTIONS: usize = 100;
 /// How often a pump looks by itself: for what other processes commit, or, where there are none, for what a commit of
 /// unknown outcome left.
 const LOOK_SHARED: Duration = Duration::from_millis(100);
@@ -32,30 +33,13 @@ const LOOK_EMBEDDED: Duration = Duration::from_secs(1);
 /// Commits that may wait for whoever listens to [`Store::commits`].
 const NEWS: usize = 4096;
 
-#[derive(SurrealValue)]
-struct Row {
-    id: RecordId,
-    kind: EventKind,
-    vendor: Vendor,
-    at: Timestamp,
-    envelope: String,
-}
-
-impl Row {
-    fn into_event(self) -> Result<Arc<Event>> {
-        let sequence = match &self.id.key {
-            RecordIdKey::Array(parts) => parts.get(1).and_then(|part| i64::from_value(part.clone()).ok()),
-            _ => None,
-        };
-        let sequence = Sequence(sequence.ok_or_else(|| Error::internal("an event has a broken key"))?);
-        let Self { kind, vendor, at: timestamp, envelope, .. } = self;
-        Ok(Arc::new(Event { sequence, kind, vendor, timestamp, envelope: envelope.into() }))
-    }
-}
+/// A part of the log that everybody reads alike: an organization's events after a point and up to another.
+type Portion = (OrganizationId, i64, i64);
 
 /// The channels of this process, and the news of its commits.
 pub(super) struct Log {
     channels: Mutex<HashMap<OrganizationId, Weak<Channel>>>,
+    portions: Cache<Portion, Arc<[Arc<Event>]>>,
     commits: broadcast::Sender<OrganizationId>,
     /// How many changes of webhooks this process has made.
     webhook_changes: AtomicU64,
@@ -64,7 +48,12 @@ pub(super) struct Log {
 impl Default for Log {
     fn default() -> Self {
         let webhook_changes = AtomicU64::new(0);
-        Self { channels: Mutex::default(), commits: broadcast::Sender::new(NEWS), webhook_changes }
+        Self {
+            channels: Mutex::default(),
+            portions: Cache::new(PORTIONS),
+            commits: broadcast::Sender::new(NEWS),
+            webhook_changes,
+        }
     }
 }
 
@@ -202,14 +191,15 @@ impl Tail {
 impl Tail {
     /// Events of the table, and the next ones meanwhile.
     async fn read(&mut self) -> Result<Vec<Arc<Event>>> {
+        let head = *self.head.borrow();
         let events = match self.ahead.take() {
             Some(ahead) => ahead.await.map_err(Error::internal)??,
-            None => self.tenant.events_after(Sequence(self.after), PORTION).await?,
+            None => self.tenant.portion_after(self.after, head).await?,
         };
         let last = events.last().map_or(self.after, |event| event.sequence.0);
-        if last < *self.head.borrow() {
+        if last < head {
             let tenant = self.tenant.clone();
-            self.ahead = Some(tokio::spawn(async move { tenant.events_after(Sequence(last), PORTION).await }));
+            self.ahead = Some(tokio::spawn(async move { tenant.portion_after(last, head).await }));
         }
         Ok(events)
     }
@@ -270,21 +260,24 @@ impl Tenant {
         last.map(Sequence).ok_or_else(|| Error::internal("the organization is gone"))
     }
 
+    /// The next of what is committed up to `head`. A hundred webhooks that are behind read the table once.
+    async fn portion_after(&self, after: i64, head: i64) -> Result<Vec<Arc<Event>>> {
+        let length = i64::try_from(PORTION).unwrap_or(i64::MAX);
+        let from = after - after.rem_euclid(length);
+        let until = head.min(from + length);
+        let length = usize::try_from(until - from).unwrap_or_default();
+        let read = async { self.events_after(Sequence(from), length).await.map(Arc::from) };
+        let portion = self.store.0.log.portions.get_or_insert_async(&(self.organization, from, until), read).await?;
+        Ok(portion.iter().filter(|event| event.sequence.0 > after).cloned().collect())
+    }
+
     /// Events after a point, oldest first.
     pub async fn events_after(&self, after: Sequence, limit: usize) -> Result<Vec<Arc<Event>>> {
-        const READ: &str = "SELECT * FROM type::record('event', [$org, $after]>..[$org, ..]) LIMIT $limit";
+        const READ: &str = "SELECT VALUE envelope FROM type::record('event', [$org, $after]>..[$org, ..]) LIMIT $limit";
         let vars = vars! {
             "org" => self.organization.to_string(), "after" => after.0, "limit" => i64::try_from(limit).unwrap_or(i64::MAX),
         };
-        let rows: Vec<Row> = self.store.ask(READ, vars).await?;
-        rows.into_iter().map(Row::into_event).collect()
-    }
-
-    /// Of these places, the events that are still kept.
-    pub async fn events_at(&self, sequences: &[Sequence]) -> Result<Vec<Arc<Event>>> {
-        let records: Vec<RecordId> = sequences.iter().map(|sequence| self.record("event", sequence.0)).collect();
-        let rows: Vec<Row> = self.store.ask("SELECT * FROM $records", vars! { "records" => records }).await?;
-        rows.into_iter().map(Row::into_event).collect()
+        read(self.store.ask(READ, vars).await?)
     }
 
     /// Those after a point and up to another that a filter admits, oldest first.
@@ -294,7 +287,7 @@ impl Tenant {
         filter: &EventFilter,
         limit: usize,
     ) -> Result<Vec<Arc<Event>>> {
-        const READ: &str = "SELECT * FROM type::record('event', [$org, $after]>..=[$org, $until])
+        const READ: &str = "SELECT VALUE envelope FROM type::record('event', [$org, $after]>..=[$org, $until])
             WHERE kind IN $kinds AND ($vendor = NONE OR vendor = $vendor) LIMIT $limit";
         let vars = vars! {
             "org" => self.organization.to_string(), "after" => after.0, "until" => until.0,
@@ -302,21 +295,18 @@ impl Tenant {
             "vendor" => filter.vendor.map_or(Value::None, SurrealValue::into_value),
             "limit" => i64::try_from(limit).unwrap_or(i64::MAX),
         };
-        let rows: Vec<Row> = self.store.ask(READ, vars).await?;
-        rows.into_iter().map(Row::into_event).collect()
+        read(self.store.ask(READ, vars).await?)
     }
 
     /// The event of an id. Its moment is in the id, and the log has an index on moments.
     pub async fn get_event(&self, id: EventId) -> Result<Arc<Event>> {
-        const FIND: &str = "SELECT * FROM event WITH INDEX event_age WHERE at = $at";
-        let rows: Vec<Row> = self.store.ask(FIND, vars! { "at" => id.created_at() }).await?;
-        for row in rows {
-            let own = super::organization_of(&row.id)? == self.organization;
-            let event = row.into_event()?;
-            if own && event.id()? == id {
-                return Ok(event);
-            }
-        }
-        Err(Error::NOT_FOUND)
+        const FIND: &str = "SELECT VALUE envelope FROM event WITH INDEX event_age WHERE at = $at";
+        let found = read(self.store.ask(FIND, vars! { "at" => id.created_at() }).await?)?;
+        let own = |event: &Arc<Event>| event.id == id && event.organization_id == self.organization;
+        found.into_iter().find(own).ok_or(Error::NOT_FOUND)
     }
+}
+
+fn read(envelopes: Vec<String>) -> Result<Vec<Arc<Event>>> {
+    envelopes.into_iter().map(|envelope| Event::read(envelope).map(Arc::new)).collect()
 }

@@ -2,7 +2,7 @@
 
 use surrealdb::types::{Object, RecordId, SurrealValue, Value};
 
-use super::dispatch::{ReplayState, place};
+use super::dispatch::ReplayState;
 use super::documents::never;
 use super::errors::{self, WriteFailure};
 use super::webhooks::{DISPATCH, StoredWebhook, TABLE};
@@ -190,19 +190,11 @@ impl Rows {
             self.successes.push(success);
             return Ok(());
         }
-        let row = |table: &'static str, rest: Vec<Value>| {
-            let mut parts = vec![tenant.organization.to_string().into_value(), id.key().into_value()];
-            parts.extend(rest);
-            RecordId::new(table, surrealdb::types::Array::from(parts))
-        };
-        let at = place(delivery.sequence);
-        let mark = |status: DeliveryStatus| row("undelivered", vec![status.as_str().into_value(), at.into_value()]);
-        let retry = |due: Timestamp| row("retry", vec![due.as_millis().into_value(), delivery.sequence.into_value()]);
         let content = vars! {
             "status" => delivery.status.as_str(), "kind" => delivery.event_type,
             "body" => super::documents::body(delivery)?,
         };
-        let key = row("delivery", vec![at.into_value()]);
+        let key = tenant.delivery_record(id, Sequence(delivery.sequence));
         match known {
             None => {
                 let mut fresh = content;
@@ -213,16 +205,16 @@ impl Rows {
         }
         if let Some(status) = known.filter(|status| *status != DeliveryStatus::Delivered && *status != delivery.status)
         {
-            self.gone.push(mark(status));
+            self.gone.push(tenant.mark_record(delivery, status));
         }
         if delivery.status != DeliveryStatus::Delivered && *known != Some(delivery.status) {
-            self.marks.push(mark(delivery.status));
+            self.marks.push(tenant.mark_record(delivery, delivery.status));
         }
         if let Some(due) = retried {
-            self.gone.push(retry(*due));
+            self.gone.push(tenant.retry_record(delivery, *due));
         }
         if let Some(due) = delivery.next_attempt_at {
-            self.marks.push(retry(due));
+            self.marks.push(tenant.retry_record(delivery, due));
         }
         Ok(())
     }

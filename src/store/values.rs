@@ -47,31 +47,24 @@ impl SurrealValue for Decimal {
     }
 }
 
-impl SurrealValue for Kinds {
-    fn kind_of() -> Kind {
-        String::kind_of()
-    }
-    fn into_value(self) -> Value {
-        self.join().into_value()
-    }
-    fn from_value(value: Value) -> Result<Self, Error> {
-        let text = String::from_value(value)?;
-        Self::split(&text).map_err(|word| unreadable("kind of event", word))
-    }
+macro_rules! joined_values {
+    ($($name:ident of $what:literal),*) => {$(
+        impl SurrealValue for $name {
+            fn kind_of() -> Kind {
+                String::kind_of()
+            }
+            fn into_value(self) -> Value {
+                self.join().into_value()
+            }
+            fn from_value(value: Value) -> Result<Self, Error> {
+                let text = String::from_value(value)?;
+                Self::split(&text).map_err(|word| unreadable($what, word))
+            }
+        }
+    )*};
 }
 
-impl SurrealValue for Scopes {
-    fn kind_of() -> Kind {
-        String::kind_of()
-    }
-    fn into_value(self) -> Value {
-        self.join().into_value()
-    }
-    fn from_value(value: Value) -> Result<Self, Error> {
-        let text = String::from_value(value)?;
-        Self::split(&text).map_err(|word| unreadable("scope", word))
-    }
-}
+joined_values!(Kinds of "kind of event", Scopes of "scope");
 
 impl SurrealValue for Timestamp {
     fn kind_of() -> Kind {

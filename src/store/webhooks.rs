@@ -9,7 +9,7 @@ use super::pages::Placed;
 use super::write::{Block, Plan, UNMOVED};
 use super::{Tenant, organization_of, own_key, vars};
 use crate::error::{Error, Result};
-use crate::model::event::Kinds;
+use crate::model::event::{Kinds, Sequence};
 use crate::model::id::WebhookId;
 use crate::model::page::{Page, Window};
 use crate::model::time::Timestamp;
@@ -61,6 +61,8 @@ macro_rules! columns {
     };
 }
 
+pub(super) use columns;
+
 /// A webhook as it was read, what signs for it, and the revision that a change must still meet.
 #[derive(Clone)]
 pub struct StoredWebhook {
@@ -81,8 +83,15 @@ pub struct SealedWebhook {
     secret: String,
 }
 
+impl StoredWebhook {
+    /// Everything up to it is settled.
+    pub fn cursor(&self) -> Sequence {
+        Sequence(self.webhook.last_sequence)
+    }
+}
+
 impl Row {
-    fn into_model(self) -> Result<StoredWebhook> {
+    pub(super) fn into_model(self) -> Result<StoredWebhook> {
         let key = own_key(&self.id)?;
         let id = WebhookId::from_key(key).ok_or_else(|| Error::internal("a webhook's key is broken"))?;
         let webhook = Webhook {

@@ -99,10 +99,10 @@ impl Book {
         Self {
             settings,
             clock,
-            head: Stretch::from(leased.cursor),
+            head: Stretch::from(leased.stored.cursor()),
             settled: leased.settled.iter().copied().collect(),
-            replay: leased.replay.map(|state| (state, Stretch::from(state.after))),
-            failures: leased.failures,
+            replay: leased.stored.replay.map(|state| (state, Stretch::from(state.after))),
+            failures: leased.stored.webhook.failure_count,
             era: 0,
             paused_until: leased.paused_until,
             last_triggered_at: None,
@@ -115,7 +115,7 @@ impl Book {
 
     /// How many attempts may be under way.
     pub fn room(&self) -> usize {
-        if self.failures >= PROBING { 1 } else { self.settings.per_webhook }
+        if self.is_probing() { 1 } else { self.settings.per_webhook }
     }
 
     pub fn is_probing(&self) -> bool {

@@ -16,15 +16,16 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
+use self::results::{PATIENCE, PATIENCE_FAILED};
 use super::Shared;
 use super::book::{Book, Job};
-use crate::courier::{Outcome, Parcel};
+use crate::courier::{Outcome, Parcel, Recipient};
 use crate::error::{Error, Result};
 use crate::model::delivery::DeliveryStatus;
 use crate::model::event::Event;
 use crate::model::id::WebhookId;
 use crate::model::time::Timestamp;
-use crate::model::webhook::{SigningSecret, WebhookStatus};
+use crate::model::webhook::WebhookStatus;
 use crate::store::Tenant;
 use crate::store::dispatch::Retry;
 use crate::store::log::Tail;
@@ -60,7 +61,7 @@ pub(super) struct Lane {
     holder: String,
     tenant: Tenant,
     stored: StoredWebhook,
-    secrets: Vec<SigningSecret>,
+    recipient: Arc<Recipient>,
     /// The changes of webhooks that were seen, and when.
     fresh_at: (u64, Instant),
     slots: Arc<Semaphore>,
@@ -77,8 +78,8 @@ pub(super) struct Lane {
     look_at: Option<Timestamp>,
     flying: JoinSet<Landed>,
     writing: Option<Writing>,
-    /// When the first result that waits to be written down came.
-    first_landed: Option<Instant>,
+    /// When what has landed has to be written down, if something has.
+    write_by: Option<Instant>,
     done: usize,
 }
 
@@ -91,7 +92,7 @@ impl Lane {
         let Some(leased) = tenant.lease_webhook(id, &holder, until).await? else { return Ok(None) };
         let book = Book::of(&leased, shared.settings.clone(), tenant.clock().clone());
         Ok(Some(Self {
-            secrets: tenant.signing_secrets(&leased.stored)?,
+            recipient: recipient(&tenant, &leased.stored)?,
             fresh_at: (changes, Instant::now()),
             slots: shared.slots.of(tenant.organization()),
             slot: None,
@@ -99,14 +100,14 @@ impl Lane {
             gone: false,
             holder,
             nudge,
-            tail: tenant.tail(Some(leased.cursor)).await?,
+            tail: tenant.tail(Some(leased.stored.cursor())).await?,
             stored: leased.stored,
             book,
             retries: VecDeque::new(),
-            look_at: Some(tenant.clock().now()),
+            look_at: leased.next_retry,
             flying: JoinSet::new(),
             writing: None,
-            first_landed: None,
+            write_by: None,
             done: 0,
             shared,
             tenant,
@@ -134,12 +135,15 @@ impl Lane {
     /// unless they disable the webhook: then there is more to hold.
     fn is_over(&self) -> bool {
         let last = self.shared.settings.linger.is_zero() && self.book.giving_up.is_none();
-        let written = self.book.landed.is_empty() || last;
-        self.flying.is_empty() && self.queue.is_none() && self.writing.is_none() && written
+        self.is_at_rest() && (self.book.landed.is_empty() || last)
     }
 
     fn is_idle(&self) -> bool {
-        self.flying.is_empty() && self.queue.is_none() && self.writing.is_none() && self.book.landed.is_empty()
+        self.is_at_rest() && self.book.landed.is_empty()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.flying.is_empty() && self.queue.is_none() && self.writing.is_none()
     }
 
     fn is_disabled(&self) -> bool {
@@ -163,7 +167,7 @@ impl Lane {
             self.book.begin(&job);
             if self.is_disabled() || !self.stored.webhook.events.has(job.delivery.event_type) {
                 self.book.settle_as(job, DeliveryStatus::Held);
-                self.first_landed.get_or_insert_with(Instant::now);
+                self.write_within(PATIENCE);
             } else if let Some(slot) = self.slot.take() {
                 self.begin(job, slot);
             }
@@ -196,12 +200,8 @@ impl Lane {
 
     /// Sends a job on its way.
     fn begin(&mut self, job: Job, slot: Slot) {
-        let parcel = Parcel {
-            url: self.stored.webhook.url.clone(),
-            id: job.delivery.event_id.to_string(),
-            body: body(&job.event),
-            secrets: self.secrets.clone(),
-        };
+        let parcel =
+            Parcel { to: Arc::clone(&self.recipient), id: job.delivery.event_id.to_string(), body: body(&job.event) };
         let (shared, era) = (Arc::clone(&self.shared), self.book.era());
         self.flying.spawn(async move {
             let outcome = shared.courier.attempt(&parcel).await;
@@ -252,8 +252,9 @@ impl Lane {
             None => tracing::debug!(%webhook, %event, status, micros, "delivered"),
             Some(error) => tracing::info!(%webhook, %event, status, micros, %error, "not delivered"),
         }
+        let patience = if outcome.error.is_none() { PATIENCE } else { PATIENCE_FAILED };
         self.book.land(job, &outcome, era);
-        self.first_landed.get_or_insert_with(Instant::now);
+        self.write_within(patience);
     }
 
     async fn refresh_when_due(&mut self) -> Result<()> {
@@ -273,7 +274,7 @@ impl Lane {
             self.gone = true;
             return Ok(());
         };
-        self.secrets = self.tenant.signing_secrets(&stored)?;
+        self.recipient = recipient(&self.tenant, &stored)?;
         if stored.epoch != self.stored.epoch {
             self.book.changed(stored.webhook.failure_count);
         }
@@ -298,6 +299,10 @@ impl Lane {
             () = sleep_until(enough), if next.is_none() => false,
         }
     }
+}
+
+fn recipient(tenant: &Tenant, stored: &StoredWebhook) -> Result<Arc<Recipient>> {
+    Recipient::new(&stored.webhook.url, &tenant.signing_secrets(stored)?).map(Arc::new)
 }
 
 /// The event's stored bytes, without a copy.

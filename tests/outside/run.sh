@@ -4,6 +4,8 @@
 #   MERCATO_BIN           the binary (target/debug/mercato)
 #   MERCATO_DATABASE_SERVER  a SurrealDB server (tests/outside/database-server), for the suite of two processes
 #   MERCATO_CACHE         keeps npm and pip packages between runs (~/.cache/mercato)
+#   MERCATO_FUZZ_SEED     what the fuzzers' inputs are made from (1, so that a gate judges the change and not the dice;
+#                         $RANDOM to hunt)
 #   MERCATO_FUZZ_SECONDS  how long the fuzzer runs on REST (60); on GraphQL, MERCATO_GRAPHQL_FUZZ_SECONDS (30)
 #
 # Needs Node 20, Python 3.11 with venv, curl. Runs every suite, then exits 1 if any failed.

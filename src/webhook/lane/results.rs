@@ -9,29 +9,38 @@ use super::{Lane, Writing};
 use crate::error::{Error, Result};
 use crate::store::recording::{Recording, Written};
 
-/// Results that are written down at once, and how long the first of them waits for others while more are under way. (With
-/// a shorter patience a hundred busy lanes write one result at a time, and spend their time on that.)
+/// Results that are written down at once.
 const BATCH: usize = 256;
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a result waits for others while more are under way. (With a shorter patience a hundred busy lanes write a few
+/// results at a time, and spend their time on that.)
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// The same of a failed one: its retry has to be written down before it is due.
+pub(super) const PATIENCE_FAILED: Duration = Duration::from_millis(200);
 
 impl Lane {
     /// When what has landed has waited long enough.
     pub(super) fn writing_due(&self) -> Option<Instant> {
-        self.first_landed.filter(|_| self.writing.is_none()).map(|first| first + PATIENCE)
+        self.write_by.filter(|_| self.writing.is_none())
+    }
+
+    /// Something has landed that waits no longer than that.
+    pub(super) fn write_within(&mut self, patience: Duration) {
+        let by = Instant::now() + patience;
+        self.write_by = Some(self.write_by.map_or(by, |known| known.min(by)));
     }
 
     /// Begins to write down what has landed, when it is enough or has waited long enough.
     pub(super) fn write_when_due(&mut self) {
-        let Some(first) = self.first_landed.filter(|_| self.writing.is_none()) else { return };
-        let alone = self.flying.is_empty();
-        if alone || self.book.landed.len() >= BATCH || first.elapsed() >= PATIENCE {
+        let Some(due) = self.writing_due() else { return };
+        let alone = self.flying.is_empty() && self.queue.is_none();
+        if alone || self.book.landed.len() >= BATCH || due <= Instant::now() {
             let recording = Arc::new(self.recording(false));
             self.writing = Some(self.write(recording));
         }
     }
 
     fn recording(&mut self, released: bool) -> Recording {
-        self.first_landed = None;
+        self.write_by = None;
         let deliveries = std::mem::take(&mut self.book.landed);
         let progress = self.book.progress();
         if progress.replay.is_none() {
@@ -66,7 +75,7 @@ impl Lane {
                 let recording =
                     Arc::into_inner(recording).ok_or_else(|| Error::internal("a recording is still held"))?;
                 self.book.landed.extend(recording.deliveries);
-                self.first_landed = Some(Instant::now());
+                self.write_within(Duration::ZERO);
                 self.refresh().await?;
             }
             Written::Done => {

@@ -1,11 +1,11 @@
 //! Where a lane's next job comes from: what is due again, what is replayed, what is new in the log.
 
 use std::sync::Arc;
-use tokio::time::Instant;
 
 use chrono::TimeDelta;
 
 use super::Lane;
+use super::results::PATIENCE_FAILED;
 use crate::error::{Error, Result};
 use crate::model::delivery::{Delivery, DeliveryStatus};
 use crate::model::event::{Event, EventFilter, Sequence};
@@ -31,18 +31,14 @@ impl Lane {
     async fn next_retry(&mut self) -> Result<Option<Job>> {
         loop {
             while let Some(retry) = self.retries.pop_front() {
-                let sequence = Sequence(retry.delivery.sequence);
-                if self.book.is_in_hand(sequence) {
+                if self.is_in_hand(&retry) {
                     continue;
                 }
-                let event = self.tenant.events_at(&[sequence]).await?.pop();
+                let Retry { due, delivery, event } = retry;
+                let (known, retried) = (Some(DeliveryStatus::Pending), Some(due));
                 match event {
-                    Some(event) => {
-                        let (known, retried) = (Some(DeliveryStatus::Pending), Some(retry.due));
-                        let delivery = retry.delivery;
-                        return Ok(Some(Job { event, delivery, known, retried, source: Source::Retry }));
-                    }
-                    None => self.give_up_expired(retry),
+                    Some(event) => return Ok(Some(Job { event, delivery, known, retried, source: Source::Retry })),
+                    None => self.give_up_expired(Recorded { delivery, known, retried }),
                 }
             }
             let now = self.tenant.clock().now();
@@ -68,12 +64,11 @@ impl Lane {
     }
 
     /// Its event is past its retention.
-    fn give_up_expired(&mut self, retry: Retry) {
-        let Retry { due, mut delivery } = retry;
-        tracing::warn!(delivery = %delivery.id, "an event was forgotten before it could be delivered");
-        delivery.end(DeliveryStatus::Failed);
-        self.book.landed.push(Recorded { delivery, known: Some(DeliveryStatus::Pending), retried: Some(due) });
-        self.first_landed.get_or_insert_with(Instant::now);
+    fn give_up_expired(&mut self, mut expired: Recorded) {
+        tracing::warn!(delivery = %expired.delivery.id, "an event was forgotten before it could be delivered");
+        expired.delivery.end(DeliveryStatus::Failed);
+        self.book.landed.push(expired);
+        self.write_within(PATIENCE_FAILED);
     }
 
     async fn next_replayed(&mut self) -> Result<Option<Job>> {

@@ -272,8 +272,9 @@ OFFER = {("expiresAt", "must be in the future")}
 TARGET = {
     ("url", reason)
     for reason in (
-        "must be a URL such as https://example.com/hooks", "must not point to a private or reserved address",
-        "must not have the port 0", "must not contain credentials", "must not contain control characters or blanks",
+        "must be a URL such as https://example.com/hooks (RFC 3986: other characters are percent-encoded, those of a host "
+        "name written as xn--)",
+        "must not point to a private or reserved address", "must not have the port 0", "must not contain credentials",
     )
 }
 MOMENTS = {"must not be more than 24 hours ago", "must not be more than 5 minutes ahead"}

@@ -23,4 +23,4 @@ print(json.dumps({"auth": [identity("own", "MERCATO_TOKEN"), identity("stranger"
 esac
 
 PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 "$1" --config-file "$here/$config" --no-color run "$3" \
-  --checks all --phases "$phases" --workers 1 --continue-on-failure --max-time "$seconds"
+  --seed "${MERCATO_FUZZ_SEED:-1}" --checks all --phases "$phases" --workers 1 --continue-on-failure --max-time "$seconds"
