@@ -53,7 +53,8 @@ impl Crowd {
         while self.count < whole {
             let wave = WAVE.min(whole - self.count);
             for _ in 0..wave {
-                let (address, greetings, shared) = (self.address, Arc::clone(&self.greetings), Arc::clone(&self.shared));
+                let (address, greetings, shared) =
+                    (self.address, Arc::clone(&self.greetings), Arc::clone(&self.shared));
                 self.runtime.as_ref().expect("it runs").spawn(follow(address, greetings, shared, after));
             }
             self.count += wave;

@@ -151,7 +151,7 @@ fn failures(operation: Operation) -> Vec<u16> {
         // A point that is no longer kept; one that is still ahead.
         statuses.extend([410, 422]);
     }
-    if matches!(operation, Operation::WebhooksReplay | Operation::DeliveriesResend | Operation::PrivateOffersPublish) {
+    if matches!(operation, Operation::WebhooksReplay | Operation::DeliveriesResend) {
         // What is no longer kept.
         statuses.push(410);
     }
