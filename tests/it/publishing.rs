@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use crate::harness::Market;
+use crate::harness::{Market, Reply};
 
 const VENDORS: [(&str, &str); 2] = [("cloud_a", "123456789012"), ("cloud_b", "buyer-1")];
 
@@ -17,6 +17,11 @@ async fn settle(market: &Market) {
     for _ in 0..8 {
         market.pass(TimeDelta::minutes(1)).await;
     }
+}
+
+/// A POST that takes no body.
+async fn ask(market: &Market, path: &str) -> Value {
+    Reply::of(market.party.request(reqwest::Method::POST, path)).await.data()
 }
 
 async fn held(market: &Market) -> Vec<Value> {
@@ -79,11 +84,11 @@ async fn a_failure_is_visible_explained_and_can_be_retried() {
         assert!(message.starts_with("The marketplace did not publish the offer: "), "{message}");
 
         let path = format!("/api/v1/private-offers/{}/publish", offer["id"].as_str().expect("an id"));
-        assert_eq!(publication(&market.party.post(&path, &json!({})).await.data()).0, "pending");
+        assert_eq!(publication(&ask(&market, &path).await).0, "pending");
         settle(&market).await;
         let live = market.offer(&offer).await;
         assert_eq!(publication(&live), ("live", ""));
-        assert_eq!(market.party.post(&path, &json!({})).await.data(), live, "there is nothing to try again");
+        assert_eq!(ask(&market, &path).await, live, "there is nothing to try again");
         let told = market.told_of(&offer).await;
         assert_eq!(told.len(), 4, "created, failed, pending, live: {told:?}");
     }
