@@ -29,6 +29,7 @@ mod rates;
 mod server;
 mod simulator;
 mod socket;
+mod staging;
 mod store;
 mod subscriptions;
 mod targets;
