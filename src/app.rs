@@ -1,6 +1,6 @@
 //! The composition root: [`App::start`] puts the parts together, [`App::stop`] takes them down in order.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::auth::limiter::Limiter;
 use crate::auth::sharing::Sharing;
 use crate::auth::vigil::Vigilance;
-use crate::config::{ListenOptions, WebhookOptions};
+use crate::config::{ListenOptions, Simulation, WebhookOptions};
 use crate::courier::{Courier, CourierSettings};
 use crate::http::metrics::Metrics;
 use crate::http::server::{Limits, serve, stopped};
@@ -23,6 +23,8 @@ use crate::http::{HttpSettings, Services, StreamSettings};
 use crate::marketplace::adapters::Adapters;
 use crate::marketplace::clerk::Clerk;
 use crate::marketplace::http::{Client, ClientSettings};
+use crate::marketplace::simulator::{Simulator, SimulatorSettings};
+use crate::marketplace::stage::Stage;
 use crate::model::application::RateLimits;
 use crate::resolvers::clockwork;
 use crate::rest::Side;
@@ -40,7 +42,11 @@ const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 const CLOCKWORK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the outbox is looked at.
 const CLERK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is looked for organizations that the simulator does not know yet.
+const STAGE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long publishing an offer takes at our own simulator, of its clock.
+const PUBLICATION: TimeDelta = TimeDelta::seconds(60);
 /// How long a webhook that was just served stays at hand.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -54,6 +60,7 @@ pub struct App {
     pub dispatcher: Option<Dispatcher>,
     pub clerk: Arc<Clerk>,
     event_retention: TimeDelta,
+    simulator: Option<Simulator>,
     stop: watch::Sender<bool>,
     servers: Vec<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
@@ -89,6 +96,7 @@ impl App {
             streams: streams(options),
         };
         let courier = courier(options, &store)?;
+        let (simulator, stage) = set_the_stage(options, &store, &base_url, &api).await?;
         let stop = watch::Sender::new(false);
         let services = Arc::new(Services {
             store: store.clone(),
@@ -96,11 +104,14 @@ impl App {
             limiter: Arc::clone(&limiter),
             metrics: Metrics::default(),
             settings,
+            stage: stage.clone(),
             vigilance: Vigilance::default(),
             stop: stop.subscribe(),
         });
-        let clerk =
-            Arc::new(Clerk::new(store.clone(), Arc::new(Adapters::new(marketplace_client(options, &store, workers)?))));
+        let clerk = Arc::new(Clerk::new(
+            store.clone(),
+            Arc::new(Adapters::new(marketplace_client(options, &store, stage.as_deref(), workers)?)),
+        ));
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
             base_url,
@@ -109,6 +120,7 @@ impl App {
             sharing,
             dispatcher: None,
             clerk,
+            simulator,
             event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
             stop,
             servers: Vec::new(),
@@ -119,6 +131,9 @@ impl App {
             tracing::warn!(cause = error.cause(), "the rate windows could not be read");
         }
         let bounds = limits(options);
+        if let Some(stage) = &stage {
+            report("registering at the simulator", stage.enrol_all().await);
+        }
         match auth {
             None => app.listen(api, Side::Both, bounds),
             Some(auth) => {
@@ -162,6 +177,12 @@ impl App {
             let clerk = Arc::clone(&clerk);
             async move { report("the outbox", clerk.run().await.map(drop)) }
         });
+        if let Some(stage) = self.services.stage.clone() {
+            self.every(STAGE_INTERVAL, move || {
+                let stage = Arc::clone(&stage);
+                async move { report("registering at the simulator", stage.enrol_all().await) }
+            });
+        }
         let (store, retention) = (self.services.store.clone(), self.event_retention);
         self.every(SWEEP_INTERVAL, move || {
             let store = store.clone();
@@ -193,6 +214,9 @@ impl App {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a task did not end well");
             }
+        }
+        if let Some(simulator) = self.simulator {
+            simulator.stop().await;
         }
         if let Err(error) = self.sharing.exchange().await {
             tracing::warn!(cause = error.cause(), "the rate windows could not be written");
@@ -246,9 +270,56 @@ fn courier(options: &ListenOptions, store: &Store) -> Result<Courier, OpenError>
     Courier::new(settings, store.clock().clone()).map_err(OpenError)
 }
 
-fn marketplace_client(options: &ListenOptions, store: &Store, workers: Workers) -> Result<Client, OpenError> {
-    let mut settings =
-        ClientSettings { allowed: options.marketplaces.marketplace_allow_subnet.clone(), ..ClientSettings::default() };
+/// The simulator that stands in for the marketplaces where this environment has one, and our end of it.
+async fn set_the_stage(
+    options: &ListenOptions,
+    store: &Store,
+    base_url: &str,
+    api: &TcpListener,
+) -> Result<(Option<Simulator>, Option<Arc<Stage>>), OpenError> {
+    let simulation = options.simulation.in_environment(store.environment()).map_err(OpenError)?;
+    let (simulator, url, home) = match simulation {
+        Simulation::None => return Ok((None, None)),
+        Simulation::At(url) => (None, url, base_url.to_owned()),
+        Simulation::Own(listen) => {
+            let simulator = start_simulator(listen, store).await?;
+            let url = simulator.url();
+            // Notifications within a process need no way around through whatever proxy the base URL names.
+            (Some(simulator), url, own_url(api).unwrap_or_else(|| base_url.to_owned()))
+        }
+    };
+    let stage = Stage::new(store.clone(), url, home).map_err(OpenError)?;
+    Ok((simulator, Some(Arc::new(stage))))
+}
+
+async fn start_simulator(listen: SocketAddr, store: &Store) -> Result<Simulator, OpenError> {
+    let settings = SimulatorSettings { listen, publish: PUBLICATION, clock: store.clock().clone() };
+    Simulator::start(settings).await.map_err(|error| {
+        OpenError(format!(
+            "The simulator cannot listen at {listen} ({error}); choose another address with --simulator-listen, or \
+             --no-simulator."
+        ))
+    })
+}
+
+/// Where this process is reached from itself.
+fn own_url(api: &TcpListener) -> Option<String> {
+    let mut address = api.local_addr().ok()?;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    Some(format!("http://{address}"))
+}
+
+fn marketplace_client(
+    options: &ListenOptions,
+    store: &Store,
+    stage: Option<&Stage>,
+    workers: Workers,
+) -> Result<Client, OpenError> {
+    let mut allowed = options.marketplaces.marketplace_allow_subnet.clone();
+    allowed.extend(stage.into_iter().flat_map(|stage| Stage::subnets(stage.url())));
+    let mut settings = ClientSettings { allowed, ..ClientSettings::default() };
     if workers == Workers::ByHand {
         settings.pauses = [Duration::ZERO; 3];
     }

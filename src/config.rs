@@ -10,10 +10,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
 mod marketplaces;
+mod simulation;
 mod webhooks;
 
 pub use marketplaces::{MarketplaceCommand, MarketplaceOptions, SimulatorOptions};
+pub use simulation::{Simulation, SimulationOptions};
 pub use webhooks::WebhookOptions;
+
+pub use crate::model::environment::Environment;
 
 /// One platform for selling software through two cloud marketplaces.
 #[derive(Debug, Parser)]
@@ -77,23 +81,6 @@ pub struct DatabaseOptions {
     /// Each environment has a database of its own
     #[arg(long, env = "MERCATO_ENVIRONMENT", default_value = "production")]
     pub environment: Environment,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Environment {
-    Production,
-    Staging,
-    Demo,
-}
-
-impl Environment {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Staging => "staging",
-            Self::Demo => "demo",
-        }
-    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -161,6 +148,8 @@ pub struct ListenOptions {
     pub webhooks: WebhookOptions,
     #[command(flatten)]
     pub marketplaces: MarketplaceOptions,
+    #[command(flatten)]
+    pub simulation: SimulationOptions,
     /// How the log looks
     #[arg(long, env = "MERCATO_LOG", default_value = "text")]
     pub log: LogForm,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::environment::Astray;
 use crate::model::scope::Scope;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -38,6 +39,18 @@ pub enum TokenProblem {
     Missing,
     Expired,
     Invalid,
+    /// It is a token of another environment.
+    Astray(Astray),
+}
+
+impl std::fmt::Display for TokenProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Expired => f.write_str("Token expired"),
+            Self::Missing | Self::Invalid => f.write_str("Invalid or revoked token"),
+            Self::Astray(astray) => write!(f, "It is a token {astray}"),
+        }
+    }
 }
 
 /// Why an answer is not what was asked for.
@@ -46,7 +59,7 @@ pub enum Error {
     /// Not understandable: bad JSON, wrong types, unknown fields or parameters (400).
     #[error("Invalid request parameters")]
     Malformed(Vec<FieldError>),
-    #[error("{}", match .0 { TokenProblem::Expired => "Token expired", _ => "Invalid or revoked token" })]
+    #[error("{0}")]
     Unauthenticated(TokenProblem),
     /// The caller lacks this scope (403).
     #[error("Insufficient scope for this endpoint")]
@@ -63,6 +76,9 @@ pub enum Error {
     /// The events after a point are past their retention (410).
     #[error("The events after this point are no longer kept; the oldest one that is kept has the sequence {oldest}")]
     EventsExpired { oldest: i64 },
+    /// What was asked for exists in other environments (404). The words say in which.
+    #[error("{0}")]
+    NotHere(&'static str),
     /// A request with the same idempotency key is still running (409 with `Retry-After`).
     #[error("A request with this idempotency key is still running; retry shortly")]
     KeyInFlight,
@@ -118,7 +134,7 @@ impl Error {
             Self::Malformed(_) => (400, "validation_error", "INVALID_PARAMS"),
             Self::Unauthenticated(_) => (401, "authentication_error", "UNAUTHORIZED"),
             Self::InsufficientScope(_) | Self::Forbidden(_) => (403, "permission_error", "INSUFFICIENT_SCOPE"),
-            Self::Refused(Refusal::NotFound) => (404, "not_found_error", "NOT_FOUND"),
+            Self::Refused(Refusal::NotFound) | Self::NotHere(_) => (404, "not_found_error", "NOT_FOUND"),
             Self::Refused(Refusal::Conflict(_)) | Self::KeyInFlight => (409, "conflict_error", "CONFLICT"),
             Self::EventsExpired { .. } => (410, "not_found_error", "EVENTS_EXPIRED"),
             Self::Refused(Refusal::Invalid(_)) => (422, "validation_error", "INVALID_PARAMS"),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mercato::clock::Clock;
+use mercato::model::environment::Environment;
 use mercato::store::Store;
 use mercato::store::connect::Target;
 use mercato::store::migrate::Resume;
@@ -39,7 +40,7 @@ impl Place {
     /// The same with a clock that is told.
     pub async fn store_at(&self, clock: Clock) -> Store {
         let secret_key = Some(SecretKey(SECRET_KEY));
-        let target = Target { url: self.url(), environment: "production".to_owned(), login: None, secret_key };
+        let target = Target { url: self.url(), environment: Environment::Production, login: None, secret_key };
         let began = Instant::now();
         loop {
             match Store::open(&target, clock.clone(), Resume::Refuse).await {

@@ -11,20 +11,22 @@ pub mod vigil;
 use crate::call::{Bearer, Caller};
 use crate::error::{Error, Result, TokenProblem};
 use crate::model::application::{Secret, hash_secret};
+use crate::model::environment::Astray;
 use crate::store::Store;
 
 /// The caller behind an `Authorization` header. The store is asked every time, so a revocation counts at once.
 pub async fn authenticate(store: &Store, authorization: Option<&str>) -> Result<Caller> {
-    caller_behind(store, &token_hash(authorization)?).await
+    caller_behind(store, &token_hash(store, authorization)?).await
 }
 
 /// What a token of an `Authorization` header is known by.
-fn token_hash(authorization: Option<&str>) -> Result<[u8; 32]> {
-    let token = credentials::bearer(authorization)?;
-    if !Secret::is_well_formed(Secret::TOKEN, token) {
-        return Err(Error::Unauthenticated(TokenProblem::Invalid));
+fn token_hash(store: &Store, authorization: Option<&str>) -> Result<[u8; 32]> {
+    let (token, here) = (credentials::bearer(authorization)?, store.environment());
+    match Secret::environment(Secret::TOKEN, token) {
+        Some(of) if of == here => Ok(hash_secret(token)),
+        Some(of) => Err(Error::Unauthenticated(TokenProblem::Astray(Astray { of, here }))),
+        None => Err(Error::Unauthenticated(TokenProblem::Invalid)),
     }
-    Ok(hash_secret(token))
 }
 
 async fn caller_behind(store: &Store, hash: &[u8; 32]) -> Result<Caller> {

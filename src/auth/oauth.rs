@@ -7,7 +7,8 @@ use subtle::ConstantTimeEq;
 use super::credentials::{ClientCredentials, Form};
 use super::limiter::{Key, Limiter};
 use super::oauth_error::OAuthError;
-use crate::model::application::{Secret, TOKEN_LIFETIME, hash_secret};
+use crate::model::application::{Secret, TOKEN_LIFETIME, environment_of_client, hash_secret};
+use crate::model::environment::Astray;
 use crate::model::scope::Scopes;
 use crate::store::Store;
 use crate::store::applications::Client;
@@ -45,7 +46,18 @@ async fn authenticate(store: &Store, credentials: &ClientCredentials) -> Result<
     // An unknown client is compared as well, so that the time tells nothing.
     let expected = client.as_ref().map_or(&[0; 32][..], |client| &client.secret_hash);
     let matches: bool = hash_secret(&credentials.client_secret)[..].ct_eq(expected).into();
-    client.filter(|_| matches).ok_or(OAuthError::InvalidClient)
+    client.filter(|_| matches).ok_or_else(|| refusal(store, credentials))
+}
+
+/// Credentials that are not accepted. What is said of another environment is read off their form, which the caller knows.
+fn refusal(store: &Store, credentials: &ClientCredentials) -> OAuthError {
+    let here = store.environment();
+    let secret = Secret::environment(Secret::CLIENT_SECRET, &credentials.client_secret);
+    let known = [environment_of_client(&credentials.client_id), secret];
+    match known.into_iter().flatten().find(|of| *of != here) {
+        Some(of) => OAuthError::ClientAstray(Astray { of, here }),
+        None => OAuthError::InvalidClient,
+    }
 }
 
 /// `POST /oauth/token`. `scope` narrows; without it the token has all scopes of its application.
@@ -64,7 +76,7 @@ pub async fn issue(
     // Counted only now: nobody can use up the limit of a client whose secret he does not know.
     limiter.take(Key::Client(client.application.id), client.limits, 1, store.clock().now())?;
     let scopes = narrow(client.application.scopes, form.get("scope"))?;
-    let token = Secret::new(Secret::TOKEN, store.clock().random());
+    let token = Secret::new(Secret::TOKEN, store.environment(), store.clock().random());
     store.put_token(&hash_secret(&token.0), &client, scopes).await?;
     Ok(TokenResponse { access_token: token.0, token_type: "Bearer", expires_in: TOKEN_LIFETIME, scope: scopes.join() })
 }

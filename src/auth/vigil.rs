@@ -31,7 +31,7 @@ pub struct Vigil([u8; 32]);
 impl Vigil {
     /// Begins with the rules of [`super::authenticate`].
     pub async fn begin(store: &Store, authorization: Option<&str>) -> Result<(Self, Caller)> {
-        let hash = token_hash(authorization)?;
+        let hash = token_hash(store, authorization)?;
         let caller = caller_behind(store, &hash).await?;
         Ok((Self(hash), caller))
     }

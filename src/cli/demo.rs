@@ -18,7 +18,7 @@ pub async fn run(options: DemoOptions) -> Result<(), String> {
     start_log(options.listen.log);
     let target = Target {
         url: format!("surrealkv://{}", options.data.display()),
-        environment: Environment::Demo.as_str().to_owned(),
+        environment: Environment::Demo,
         login: None,
         secret_key: Some(secret_key::from_file(&secret_key::beside(&options.data.display().to_string()))?),
     };
@@ -42,6 +42,8 @@ pub async fn run(options: DemoOptions) -> Result<(), String> {
 
 fn welcome(app: &App, credentials: &Credentials) -> String {
     let (base, auth) = (&app.base_url, &app.auth_url);
+    let simulator = app.services.stage.as_ref();
+    let simulator = simulator.map(|stage| format!("  simulator      {}\n", stage.url())).unwrap_or_default();
     let (id, secret) = (&credentials.client.application.client_id, &credentials.client.client_secret);
     format!(
         r#"
@@ -49,7 +51,7 @@ mercato is running.
 
   address        {base}
   docs           {base}/docs
-  client id      {id}
+{simulator}  client id      {id}
   client secret  {secret}
 
 Paste this into another terminal:

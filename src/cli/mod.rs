@@ -47,7 +47,7 @@ pub async fn run() -> Result<(), String> {
 fn target(options: &DatabaseOptions) -> Target {
     Target {
         url: options.database.clone(),
-        environment: options.environment.as_str().to_owned(),
+        environment: options.environment,
         login: options.database_user.clone().zip(options.database_password.clone()),
         secret_key: None,
     }

@@ -22,7 +22,8 @@ pub async fn run(options: ServeOptions) -> Result<(), String> {
     }
     let store = open(&options.database).await?;
     let app = App::start(store, &options.listen, Workers::Running).await.map_err(sentence)?;
-    tracing::info!(base_url = app.base_url, auth_url = app.auth_url, "ready");
+    let simulator = app.services.stage.as_ref().map(|stage| stage.url());
+    tracing::info!(base_url = app.base_url, auth_url = app.auth_url, simulator, "ready");
     if let Some(file) = &options.listen.ready_file {
         write_ready_file(file, &addresses(&app))?;
     }
@@ -31,11 +32,15 @@ pub async fn run(options: ServeOptions) -> Result<(), String> {
 
 /// What a ready file says of every service.
 pub fn addresses(app: &App) -> Value {
-    json!({
+    let mut addresses = json!({
         "baseUrl": app.base_url,
         "authUrl": app.auth_url,
         "graphqlUrl": format!("{}/graphql", app.base_url),
-    })
+    });
+    if let Some(stage) = &app.services.stage {
+        addresses["simulatorUrl"] = json!(stage.url());
+    }
+    addresses
 }
 
 /// The file appears whole or not at all, and only its owner can read it: the demo's holds secrets.

@@ -25,6 +25,7 @@ mod operation;
 mod parameters;
 mod plan;
 mod rendering;
+mod simulation;
 mod socket;
 mod sse;
 mod stream;
@@ -66,6 +67,7 @@ pub struct Mutation(
     metering::MeteringMutation,
     applications::ApplicationMutation,
     webhooks::WebhookMutation,
+    simulation::SimulationMutation,
 );
 
 pub(crate) type Graph = Schema<Query, Mutation, events::EventSubscription>;
@@ -138,7 +140,7 @@ pub fn sdl() -> &'static str {
 /// `/graphql`, without the layers around it.
 pub fn router(services: &Arc<Services>) -> Router {
     let (groups, seats) = (Arc::default(), stream::Seats::default());
-    let graph = schema().data(services.courier.clone()).finish();
+    let graph = schema().data(services.courier.clone()).data(services.stage.clone()).finish();
     let endpoint = Arc::new(Endpoint { services: Arc::clone(services), graph, groups, seats });
     Router::new().route("/graphql", any(move |request: Request| transport::answer(Arc::clone(&endpoint), request)))
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::auth::limiter::Limiter;
 use crate::auth::vigil::Vigilance;
 use crate::courier::Courier;
+use crate::marketplace::stage::Stage;
 use crate::model::application::RateLimits;
 use crate::store::Store;
 use metrics::Metrics;
@@ -30,6 +31,8 @@ pub struct Services {
     pub limiter: Arc<Limiter>,
     pub metrics: Metrics,
     pub courier: Courier,
+    /// Where marketplaces are simulated.
+    pub stage: Option<Arc<Stage>>,
     pub settings: HttpSettings,
     /// What keeps an eye on the tokens behind streams.
     pub vigilance: Vigilance,

@@ -6,7 +6,7 @@
 //! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
 //! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`batch`] sends rows that may poison each other.
 //! - [`jwt`]: whether a notification of `cloud_b` is one.
-//! - [`simulator`]: the other end of the same protocols, for rehearsals.
+//! - [`simulator`]: the other end of the same protocols, for rehearsals; [`stage`] connects every organization to it.
 
 pub mod accounts;
 pub mod adapter;
@@ -20,4 +20,5 @@ pub mod jwt;
 mod publisher;
 mod reporter;
 pub mod simulator;
+pub mod stage;
 pub mod terms;

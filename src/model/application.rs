@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::environment::Environment;
 use super::id::{ApplicationId, OrganizationId};
 use super::input::{Fields, Problems, check_echo, check_text};
 use super::scope::{Scope, Scopes};
@@ -64,25 +65,43 @@ impl RateLimits {
     pub const UNLIMITED: Self = Self { hour: 1_000_000_000, minute: 1_000_000_000 };
 }
 
-/// A secret that a machine keeps: `<prefix><43 characters of chance><6 characters of checksum>`. The prefix and the
-/// checksum let secret scanners (and us) recognize one without asking the store.
+/// A secret that a machine keeps: `<kind><mark><43 characters of chance><6 characters of checksum>`. Kind, the mark of its
+/// environment and checksum let secret scanners (and us) recognize one without asking the store.
 pub struct Secret(pub String);
 
 impl Secret {
     pub const TOKEN: &'static str = "mct_";
     pub const CLIENT_SECRET: &'static str = "mcs_";
 
-    pub fn new(prefix: &str, chance: [u8; 32]) -> Self {
-        let body = format!("{prefix}{}", BASE64_URL_SAFE_NO_PAD.encode(chance));
+    pub fn new(kind: &str, environment: Environment, chance: [u8; 32]) -> Self {
+        let body = format!("{kind}{}{}", environment.mark(), BASE64_URL_SAFE_NO_PAD.encode(chance));
         let check = checksum(&body);
         Self(body + &check)
     }
 
-    /// Whether the text has the form of such a secret and its checksum fits.
-    pub fn is_well_formed(prefix: &str, text: &str) -> bool {
-        let Some((body, check)) = text.split_at_checked(prefix.len() + 43) else { return false };
-        body.starts_with(prefix) && checksum(body) == check
+    /// Whose secret it is, if the text has the form of one of this kind and its checksum fits.
+    pub fn environment(kind: &str, text: &str) -> Option<Environment> {
+        let of = |environment: Environment| {
+            let prefix = format!("{kind}{}", environment.mark());
+            let parts = text.split_at_checked(prefix.len() + 43);
+            parts.is_some_and(|(body, check)| body.starts_with(&prefix) && checksum(body) == check)
+        };
+        Environment::ALL.iter().copied().find(|environment| of(*environment))
     }
+}
+
+const CLIENT_ID: &str = "mci_";
+
+/// A client id: `mci_<mark><22 characters of chance>`.
+pub fn new_client_id(environment: Environment, chance: [u8; 16]) -> String {
+    format!("{CLIENT_ID}{}{}", environment.mark(), BASE64_URL_SAFE_NO_PAD.encode(chance))
+}
+
+/// Whose client id it is, if the text has the form of one.
+pub fn environment_of_client(text: &str) -> Option<Environment> {
+    let rest = text.strip_prefix(CLIENT_ID)?;
+    let of = |environment: &Environment| rest.strip_prefix(environment.mark()).is_some_and(|chance| chance.len() == 22);
+    Environment::ALL.iter().copied().find(of)
 }
 
 fn checksum(body: &str) -> String {

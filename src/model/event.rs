@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::changes::Changes;
+use super::environment::Environment;
 use super::id::{EventId, OrganizationId};
 use super::scope::{Scope, Scopes};
 use super::time::Timestamp;
@@ -252,8 +253,8 @@ impl NewEvent {
 
     /// The envelope, serialized once, in the two halves that stand before and after the sequence number. The number is
     /// only known inside the transaction, which joins them; from then on these bytes are never made again.
-    pub fn halves(&self) -> (String, String) {
-        self.split(false)
+    pub fn halves(&self, environment: Environment) -> (String, String) {
+        self.split(environment.is_test())
     }
 
     fn split(&self, test: bool) -> (String, String) {

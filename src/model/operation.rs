@@ -277,4 +277,16 @@ operations! {
     AnalyticsRevenue: "analytics.revenue", "Reserved: answers a message and no revenue",
         Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/revenue", 200)),
         Some("Query.revenue"), [];
+    SimulatorAdvance: "simulator.advance", "In staging and demo: move the simulator's clock",
+        Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.advanceSimulator"), [];
+    SimulatorFaults: "simulator.faults", "In staging and demo: set what goes wrong at the simulator",
+        Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.setSimulatorFaults"), [];
+    SimulatorSubscribe: "simulator.subscribe", "In staging and demo: somebody buys at cloud_b",
+        Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.simulateSubscription"), [];
+    SimulatorAgree: "simulator.agree", "In staging and demo: somebody buys at cloud_a",
+        Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.simulateAgreement"), [];
+    SimulatorAct: "simulator.act", "In staging and demo: something happens to a subscription or an agreement",
+        Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.simulateAction"), [];
+    SimulatorDecide: "simulator.decide", "In staging and demo: a published offer is accepted or expires",
+        Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.simulateDecision"), [];
 }

@@ -1,12 +1,11 @@
 //! OAuth applications (spec "OAuth application", `contract.md` §4): people manage all of them, an application manages
 //! itself.
 
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-
 use crate::call::Call;
 use crate::error::Result;
-use crate::model::application::{Application, ApplicationInput, ApplicationWithSecret, RateLimits, Secret};
+use crate::model::application::{
+    Application, ApplicationInput, ApplicationWithSecret, RateLimits, Secret, new_client_id,
+};
 use crate::model::filter::{Filter, Order};
 use crate::model::id::ApplicationId;
 use crate::model::operation::Operation;
@@ -47,13 +46,13 @@ pub async fn create_with_limits(
                 name: name.clone(),
                 description: description.clone(),
                 scopes,
-                client_id: format!("mci_{}", BASE64_URL_SAFE_NO_PAD.encode(clock.random::<16>())),
+                client_id: new_client_id(tenant.environment(), clock.random()),
                 created_at: id.created_at(),
                 updated_at: id.created_at(),
                 last_used_at: None,
                 secret_rotated_at: id.created_at(),
             };
-            let client_secret = Secret::new(Secret::CLIENT_SECRET, clock.random()).0;
+            let client_secret = Secret::new(Secret::CLIENT_SECRET, tenant.environment(), clock.random()).0;
             let new = ApplicationWithSecret { application, client_secret };
             Ok(tenant.plan_application_created(new, limits, &call.caller().name()))
         })
@@ -88,7 +87,7 @@ pub async fn regenerate_secret(call: &Call, id: &str) -> Result<ApplicationWithS
             let mut application = current.application.clone();
             application.secret_rotated_at = tenant.clock().now();
             application.updated_at = application.secret_rotated_at;
-            let client_secret = Secret::new(Secret::CLIENT_SECRET, tenant.clock().random()).0;
+            let client_secret = Secret::new(Secret::CLIENT_SECRET, tenant.environment(), tenant.clock().random()).0;
             let rotated = ApplicationWithSecret { application, client_secret };
             Ok(tenant.plan_secret_regenerated(&current, rotated, &call.caller().name()))
         })

@@ -11,4 +11,5 @@ pub mod events;
 pub mod marketplaces;
 pub mod metering;
 pub mod offers;
+pub mod simulation;
 pub mod webhooks;

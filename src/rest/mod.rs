@@ -100,6 +100,12 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
         | Operation::EventsSubscribe
+        | Operation::SimulatorAdvance
+        | Operation::SimulatorFaults
+        | Operation::SimulatorSubscribe
+        | Operation::SimulatorAgree
+        | Operation::SimulatorAct
+        | Operation::SimulatorDecide
         | Operation::AnalyticsSeries => unreachable!("operations of GraphQL alone have no route"),
     }
 }

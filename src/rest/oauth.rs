@@ -86,7 +86,7 @@ async fn run(services: &Services, operation: Operation, parts: &Parts, body: Bod
 fn oauth_failure(error: &OAuthError) -> Response {
     let (code, text) = error.describe();
     let status = match error {
-        OAuthError::InvalidClient => StatusCode::UNAUTHORIZED,
+        OAuthError::InvalidClient | OAuthError::ClientAstray(_) => StatusCode::UNAUTHORIZED,
         _ => StatusCode::BAD_REQUEST,
     };
     let body = json!({ "code": status.as_u16(), "message": text, "error": code, "error_description": text });

@@ -14,6 +14,7 @@ use super::migrate::Resume;
 use super::vault::SecretKey;
 use super::{Inner, OpenError, Store, cache, idempotency, lanes, log, vars};
 use crate::clock::Clock;
+use crate::model::environment::Environment;
 use crate::model::page::CursorKey;
 
 const NAMESPACE: &str = "mercato";
@@ -26,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Target {
     pub url: String,
-    /// `production`, `staging` or `demo`: each is a database of its own.
-    pub environment: String,
+    /// Each is a database of its own.
+    pub environment: Environment,
     /// User name and password of a SurrealDB server.
     pub login: Option<(String, String)>,
     /// What secrets are sealed with; every process of a database has the same. Without one, webhooks cannot be used.
@@ -62,6 +63,7 @@ impl Store {
             queries: AtomicUsize::new(0),
             embedded,
             url: target.url.clone(),
+            environment: target.environment,
             clock,
             lanes: lanes::Lanes::default(),
             running: idempotency::Running::default(),
@@ -144,7 +146,7 @@ async fn connect_once(url: &str, target: &Target) -> surrealdb::Result<Surreal<A
     if let Some((username, password)) = &target.login {
         db.signin(Root { username: username.clone(), password: password.clone() }).await?;
     }
-    db.use_ns(NAMESPACE).use_db(&target.environment).await?;
+    db.use_ns(NAMESPACE).use_db(target.environment.as_str()).await?;
     Ok(db)
 }
 

@@ -52,6 +52,7 @@ use surrealdb::types::{Object, RecordId, SurrealValue, Value};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::model::environment::Environment;
 use crate::model::id::OrganizationId;
 use crate::model::page::CursorKey;
 
@@ -69,6 +70,7 @@ struct Inner {
     queries: AtomicUsize,
     embedded: bool,
     url: String,
+    environment: Environment,
     clock: Clock,
     lanes: lanes::Lanes,
     running: idempotency::Running,
@@ -81,6 +83,11 @@ struct Inner {
 impl Store {
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Whose database this is.
+    pub fn environment(&self) -> Environment {
+        self.0.environment
     }
 
     /// The key that cursors are authenticated with. [`Store::open`](connect) has read it.
@@ -153,6 +160,10 @@ impl Tenant {
 
     pub fn clock(&self) -> &Clock {
         &self.store.0.clock
+    }
+
+    pub fn environment(&self) -> Environment {
+        self.store.0.environment
     }
 
     fn record(&self, table: &'static str, key: impl SurrealValue) -> RecordId {

@@ -29,6 +29,12 @@ impl Store {
         Ok(found.is_some())
     }
 
+    /// All of them.
+    pub async fn organizations(&self) -> Result<Vec<OrganizationId>> {
+        let rows: Vec<Row> = self.ask("SELECT * FROM organization", vars! {}).await?;
+        rows.iter().map(Row::id).collect()
+    }
+
     /// The first organization of that name, oldest first. For the command line, not for callers.
     pub async fn find_organization(&self, name: &str) -> Result<Option<OrganizationId>> {
         const FIND: &str = "SELECT * FROM organization WHERE name = $name LIMIT 1";

@@ -14,6 +14,7 @@ use super::errors::{self, WriteFailure};
 use super::idempotency::{Memory, Once, Outcome, RETENTION};
 use super::{Tenant, vars};
 use crate::error::{Error, Refusal, Result};
+use crate::model::environment::Environment;
 use crate::model::event::NewEvent;
 use tracing::Instrument;
 
@@ -224,10 +225,11 @@ impl Tenant {
         }
         block = block.and(plan.block.clone());
         if !plan.events.is_empty() {
+            let environment = self.store.environment();
             let vars = vars! {
                 "organization" => self.organization_record(),
                 "event_org" => self.organization.to_string(),
-                "events" => plan.events.iter().map(row_of).collect::<Vec<Object>>(),
+                "events" => plan.events.iter().map(|event| row_of(event, environment)).collect::<Vec<Object>>(),
             };
             block = block.then(EVENTS, vars);
         }
@@ -250,8 +252,8 @@ impl Tenant {
     }
 }
 
-fn row_of(event: &NewEvent) -> Object {
-    let (head, tail) = event.halves();
+fn row_of(event: &NewEvent, environment: Environment) -> Object {
+    let (head, tail) = event.halves(environment);
     vars! {
         "kind" => event.kind.as_str(), "vendor" => event.vendor, "at" => event.id.created_at(),
         "head" => head, "tail" => tail,

@@ -38,6 +38,7 @@ fn document(field: &str) -> String {
         |name: &str| format!("mutation {{ {name}(id: \"{UNKNOWN}\", input: {{}}) {{ userErrors {{ code }} }} }}");
     let make =
         |name: &str, input: &str| format!("mutation {{ {name}(input: {{ {input} }}) {{ userErrors {{ code }} }} }}");
+    let simulated = |field: &str| format!("mutation {{ {field} {{ userErrors {{ code }} }} }}");
     let (root, name) = field.split_once('.').expect("a root and a field");
     match name {
         "events" if root == "Subscription" => "subscription { events { id } }".to_owned(),
@@ -69,6 +70,14 @@ fn document(field: &str) -> String {
             let input = "input: { fromSequence: 1 }";
             format!("mutation {{ replayWebhook(id: \"{UNKNOWN}\", {input}) {{ userErrors {{ code }} }} }}")
         }
+        "advanceSimulator" => simulated("advanceSimulator(seconds: 1)"),
+        "setSimulatorFaults" => simulated("setSimulatorFaults(input: {})"),
+        "simulateSubscription" => {
+            simulated("simulateSubscription(input: { listingId: \"\", planId: \"\", tenantId: \"\" })")
+        }
+        "simulateAgreement" => simulated("simulateAgreement(input: { listingId: \"\", cloudAccountId: \"\" })"),
+        "simulateAction" => simulated("simulateAction(id: \"\", action: RENEW)"),
+        "simulateDecision" => simulated("simulateDecision(offerId: \"\", decision: ACCEPT)"),
         "updateWebhook" | "updateCustomer" | "updatePrivateOffer" | "updateApplication" | "renewEntitlement" => {
             change(name)
         }

@@ -31,6 +31,7 @@ mod reporting;
 mod server;
 mod simulator;
 mod socket;
+mod staging;
 mod store;
 mod subscriptions;
 mod targets;

@@ -49,9 +49,14 @@ pub fn about_token() -> Value {
     )
 }
 
+/// For secret scanners.
+const TOKEN_FORM: &str = "Opaque. For secret scanners: `mct_([a-z]+_)?[A-Za-z0-9_-]{49}`; client secrets begin with `mcs_` \
+    instead. Those of staging go on with `test_`, those of a demo with `demo_`. The last six characters are base64url of the \
+    first four bytes of the SHA-256 of all before them.";
+
 pub fn token() -> Value {
     let schema = record(json!({
-        "access_token": { "type": "string", "description": "Opaque." },
+        "access_token": { "type": "string", "description": TOKEN_FORM },
         "token_type": { "type": "string", "const": "Bearer" },
         "expires_in": { "type": "integer", "const": TOKEN_LIFETIME, "description": "Seconds." },
         "scope": {

@@ -102,6 +102,12 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         | Operation::EventsSubscribe
         | Operation::AnalyticsContracts
         | Operation::AnalyticsSeries
+        | Operation::SimulatorAdvance
+        | Operation::SimulatorFaults
+        | Operation::SimulatorSubscribe
+        | Operation::SimulatorAgree
+        | Operation::SimulatorAct
+        | Operation::SimulatorDecide
         | Operation::AnalyticsRevenue => return None,
     };
     Some(body)
@@ -161,6 +167,12 @@ pub fn success(operation: Operation) -> Value {
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
         | Operation::EventsSubscribe
+        | Operation::SimulatorAdvance
+        | Operation::SimulatorFaults
+        | Operation::SimulatorSubscribe
+        | Operation::SimulatorAgree
+        | Operation::SimulatorAct
+        | Operation::SimulatorDecide
         | Operation::AnalyticsSeries => unreachable!("operations of GraphQL alone have no route"),
     }
 }

@@ -21,9 +21,10 @@ use std::time::Duration;
 use mercato::app::{App, Workers};
 use mercato::call::{Call, Caller};
 use mercato::clock::Clock;
-use mercato::config::{ListenOptions, MarketplaceOptions, WebhookOptions};
+use mercato::config::{ListenOptions, MarketplaceOptions, SimulationOptions, WebhookOptions};
 use mercato::model::application::{ApplicationInput, ApplicationWithSecret, RateLimits};
 use mercato::model::entitlement::{Entitlement, NewEntitlement};
+use mercato::model::environment::Environment;
 use mercato::model::id::OrganizationId;
 use mercato::model::lifecycle::Step;
 use mercato::model::scope::Scope;
@@ -78,13 +79,14 @@ pub fn listen_options() -> ListenOptions {
             webhook_total_concurrency: 1024,
         },
         marketplaces: MarketplaceOptions { marketplace_allow_subnet: vec!["127.0.0.0/8".parse().expect("a subnet")] },
+        simulation: SimulationOptions::default(),
         log: mercato::config::LogForm::Text,
     }
 }
 
 pub fn target(url: &str) -> Target {
     let secret_key = Some(SecretKey([7; 32]));
-    Target { url: url.to_owned(), environment: "production".to_owned(), login: None, secret_key }
+    Target { url: url.to_owned(), environment: Environment::Production, login: None, secret_key }
 }
 
 impl TestApp {
