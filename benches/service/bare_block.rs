@@ -110,7 +110,7 @@ impl<T: Serialize> Creation<'_, T> {
     fn news(&self, clock: &Clock) -> Object {
         let (id, of) = (EventId(clock.mint()), (self.organization, self.vendor));
         let event = NewEvent::about(self.kind, id, of, self.form, None).expect("records are plain data");
-        let (head, tail) = event.halves();
+        let (head, tail) = event.halves(mercato::model::environment::Environment::Production);
         object([
             ("kind", event.kind.as_str().into_value()),
             ("vendor", event.vendor.into_value()),
