@@ -18,6 +18,7 @@
 //! | [`resolvers`] | what the service can do: one plain async function per operation |
 //! | [`courier`] | one signed request to an address outside: which targets are allowed, what may happen |
 //! | [`webhook`] | the life of an event after its commit: leases, lanes, the schedule |
+//! | [`marketplace`] | the two marketplaces: clients of their protocols, the workers that use them, the simulator |
 //! | [`auth`] | a header in, a caller out; the client-credentials grant; the rate limiter |
 //! | [`http`] | what both facades share of HTTP, and the server itself |
 //! | [`rest`], [`graphql`] | the facades: decode, one call, encode |
@@ -82,6 +83,18 @@
 //! 4. [`webhook::dispatcher`] starts a lane for each webhook of the organization that is behind the log. The lane takes the
 //!    lease, begins an attempt per event while there is room, and writes down many results at once.
 //! 5. What failed stands in the `retry` table under the moment when it is due; the dispatcher looks for those.
+//!
+//! # What happens until a private offer is live, and usage is confirmed
+//!
+//! 1. The block that writes the offer or the report also writes a row of the outbox ([`store::outbox`]): it is due now.
+//! 2. [`marketplace::clerk`] takes up what is due, the most urgent first. Taking up moves a row ahead, so that nobody else
+//!    has it; a process that dies leaves it to the next look after that.
+//! 3. `marketplace::publisher` compares the offer with what the marketplace holds, asks for one thing (publish, move the
+//!    expiry, withdraw), and writes down in the row's note what it asked for. Later looks ask how far that is.
+//! 4. `marketplace::reporter` sends the open rows of all reports of an account together; a row always has the quantity that
+//!    was taken in, so sending it again bills nothing twice.
+//! 5. What the marketplace says goes through [`resolvers::offers::publish`] and [`resolvers::metering::settle`], which emit
+//!    the events.
 //!
 //! # What happens when a secret is regenerated
 //!
