@@ -112,7 +112,7 @@ pub struct AcceptedUsage {
 }
 
 /// A subscription or an agreement as the marketplace has it now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contract {
     pub id: String,
     /// The buyer's account or tenant.
@@ -130,7 +130,7 @@ pub struct Contract {
     pub licence: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContractStatus {
     Known(EntitlementStatus),
     /// Another agreement carries it on.

@@ -6,6 +6,7 @@ pub mod changes;
 pub mod customer;
 pub mod decimal;
 pub mod delivery;
+pub mod difference;
 pub mod entitlement;
 pub mod environment;
 pub mod event;

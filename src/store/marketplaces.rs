@@ -32,7 +32,7 @@ impl Tenant {
 
     /// Keeps an account, also in the place of another.
     pub fn plan_account(&self, vendor: Vendor, account: &str, actor: &str) -> Result<Plan<()>> {
-        const KEEP: &str = "UPSERT ONLY $account SET account = $sealed, updated_at = $now,
+        const KEEP: &str = "UPSERT ONLY $account SET account = $sealed, updated_at = $now, compare_at = $now,
             revision = (revision OR 0) + 1 RETURN NONE;";
         let vars = vars! {
             "account" => self.account_record(vendor), "now" => self.clock().now(),

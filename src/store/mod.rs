@@ -17,6 +17,7 @@ pub mod connect;
 pub mod customers;
 mod delivered;
 pub mod deliveries;
+pub mod differences;
 pub mod dispatch;
 pub mod doctor;
 mod documents;

@@ -27,6 +27,7 @@ mod offers;
 mod properties;
 mod publishing;
 mod rates;
+mod rehearsal;
 mod reporting;
 mod server;
 mod simulator;

@@ -1,0 +1,163 @@
+//! What a comparison with a marketplace found, and when the next one is.
+
+use chrono::TimeDelta;
+use surrealdb::types::{Array, Object, RecordId, RecordIdKey, SurrealValue, Value};
+
+use super::documents::never;
+use super::outbox::LEASE;
+use super::write::Plan;
+use super::{Store, Tenant, organization_of, vars};
+use crate::error::{Error, Result};
+use crate::model::difference::Difference;
+use crate::model::id::OrganizationId;
+use crate::model::time::Timestamp;
+use crate::model::vendor::Vendor;
+
+/// How often each account is compared.
+pub const INTERVAL: TimeDelta = TimeDelta::hours(1);
+/// Differences of an account that are kept and shown.
+pub const KEPT: usize = 500;
+
+#[derive(SurrealValue)]
+struct Row {
+    id: RecordId,
+    what: String,
+    found_at: Timestamp,
+    due: Timestamp,
+}
+
+fn broken() -> Error {
+    Error::internal("the key of a difference is broken")
+}
+
+/// The parts of a key after the organization.
+fn parts(id: &RecordId) -> Result<(Vendor, Option<String>)> {
+    let RecordIdKey::Array(parts) = &id.key else { return Err(broken()) };
+    let text = |index: usize| match parts.get(index) {
+        Some(Value::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let vendor = text(1).and_then(|vendor| Vendor::parse(&vendor)).ok_or_else(broken)?;
+    Ok((vendor, text(2)))
+}
+
+impl Row {
+    fn into_model(self) -> Result<Difference> {
+        let (vendor, contract) = parts(&self.id)?;
+        let contract = contract.ok_or_else(broken)?;
+        let is_being_adopted = self.due < never();
+        Ok(Difference { vendor, contract, what: self.what, found_at: self.found_at, is_being_adopted })
+    }
+}
+
+impl Store {
+    /// Takes up the accounts whose time to be compared has come.
+    pub async fn take_comparisons(&self, limit: i64) -> Result<Vec<(OrganizationId, Vendor)>> {
+        const TAKE: &str = "{
+            LET $found = SELECT VALUE id FROM (SELECT id, compare_at FROM marketplace WITH INDEX marketplace_compare
+                WHERE compare_at <= $now ORDER BY compare_at LIMIT $limit);
+            FOR $account IN $found { UPDATE ONLY $account SET compare_at = $next RETURN NONE };
+            RETURN $found;
+        }";
+        let now = self.clock().now();
+        let vars = vars! { "now" => now, "next" => now.plus(INTERVAL), "limit" => limit };
+        let found = self.take(TAKE, vars).await?;
+        found.iter().map(|id| Ok((organization_of(id)?, parts(id)?.0))).collect()
+    }
+
+    /// Takes up the differences that are to be adopted.
+    pub async fn take_adoptions(&self, limit: i64) -> Result<Vec<(OrganizationId, Vendor, String)>> {
+        const TAKE: &str = "{
+            LET $found = SELECT VALUE id FROM (SELECT id, due FROM difference WITH INDEX difference_due
+                WHERE due <= $now ORDER BY due LIMIT $limit);
+            FOR $one IN $found { UPDATE ONLY $one SET due = $leased RETURN NONE };
+            RETURN $found;
+        }";
+        let now = self.clock().now();
+        let vars = vars! { "now" => now, "leased" => now.plus(LEASE), "limit" => limit };
+        let found = self.take(TAKE, vars).await?;
+        let read = |id: &RecordId| {
+            let (vendor, contract) = parts(id)?;
+            Ok((organization_of(id)?, vendor, contract.ok_or_else(broken)?))
+        };
+        found.iter().map(read).collect()
+    }
+
+    async fn take(&self, surrealql: &'static str, vars: Object) -> Result<Vec<RecordId>> {
+        match self.ask(surrealql, vars).await {
+            // Another process was at it in the same moment.
+            Err(Error::Unavailable(_)) => Ok(Vec::new()),
+            found => found,
+        }
+    }
+}
+
+impl Tenant {
+    /// The differences of a marketplace are these now; orders to adopt one that is still there stand.
+    pub async fn keep_differences(&self, vendor: Vendor, found: &[(Difference, String)]) -> Result<()> {
+        const KEEP: &str = "{
+            LET $known = SELECT VALUE id FROM type::record('difference', [$org, $vendor]..[$org, $vendor, ..]);
+            DELETE $known.filter(|$id| $rows.id CONTAINSNOT $id);
+            FOR $row IN $rows {
+                UPSERT ONLY $row.id SET what = $row.what, contract = $row.contract, found_at = found_at OR $now,
+                    due = due OR $never RETURN NONE
+            }
+        }";
+        let row = |(difference, contract): &(Difference, String)| {
+            vars! {
+                "id" => self.difference_record(vendor, &difference.contract), "what" => difference.what.as_str(),
+                "contract" => contract.as_str(),
+            }
+        };
+        let vars = vars! {
+            "org" => self.organization.to_string(), "vendor" => vendor.as_str(), "now" => self.clock().now(),
+            "never" => never(), "rows" => found.iter().take(KEPT).map(row).collect::<Vec<Object>>(),
+        };
+        self.store.run(KEEP, vars).await
+    }
+
+    /// All of the organization's.
+    pub async fn list_differences(&self) -> Result<Vec<Difference>> {
+        const LIST: &str = "SELECT id, what, found_at, due FROM type::record('difference', [$org]..[$org, ..]) LIMIT $rows";
+        let rows = i64::try_from(2 * KEPT).unwrap_or(i64::MAX);
+        let rows: Vec<Row> =
+            self.store.ask(LIST, vars! { "org" => self.organization.to_string(), "rows" => rows }).await?;
+        rows.into_iter().map(Row::into_model).collect()
+    }
+
+    /// The marketplace's contract of a difference, as it was found.
+    pub async fn differing_contract(&self, vendor: Vendor, contract: &str) -> Result<Option<String>> {
+        let vars = vars! { "record" => self.difference_record(vendor, contract) };
+        self.store.ask("SELECT VALUE contract FROM ONLY $record", vars).await
+    }
+
+    /// Orders a difference to be adopted.
+    pub fn plan_adoption(&self, difference: Difference, actor: &str) -> Plan<Difference> {
+        const ADOPT: &str = "UPDATE $difference SET due = $now RETURN NONE;";
+        let target = format!("{}/{}", difference.vendor, difference.contract);
+        let vars = vars! {
+            "difference" => self.difference_record(difference.vendor, &difference.contract), "now" => self.clock().now(),
+        };
+        let block = super::write::Block::default().then(ADOPT, vars);
+        let ordered = Difference { is_being_adopted: true, ..difference };
+        Plan::quiet(ordered, self.audited(block, actor, "marketplace.adopted", target))
+    }
+
+    /// It was adopted, or is none any more.
+    pub async fn end_difference(&self, vendor: Vendor, contract: &str) -> Result<()> {
+        self.store.run("DELETE $record", vars! { "record" => self.difference_record(vendor, contract) }).await
+    }
+
+    /// Has an account compared now; false when there is none.
+    pub async fn compare_now(&self, vendor: Vendor) -> Result<bool> {
+        const NOW: &str = "UPDATE $account SET compare_at = $now RETURN VALUE true";
+        let vars = vars! { "account" => self.record("marketplace", vendor.as_str()), "now" => self.clock().now() };
+        Ok(!self.store.ask::<Vec<bool>>(NOW, vars).await?.is_empty())
+    }
+
+    fn difference_record(&self, vendor: Vendor, contract: &str) -> RecordId {
+        let parts =
+            vec![self.organization.to_string().into_value(), vendor.as_str().into_value(), contract.into_value()];
+        RecordId::new("difference", Array::from(parts))
+    }
+}
