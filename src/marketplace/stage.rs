@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use http::Method;
 use ipnet::IpNet;
@@ -155,8 +157,7 @@ impl Stage {
     fn secret(&self, organization: OrganizationId, purpose: &str) -> Secret {
         let mac = Hmac::<Sha256>::new_from_slice(&self.store.cursor_key().0).expect("HMAC takes keys of any length");
         let mac = mac.chain_update(format!("simulator/{organization}/{purpose}"));
-        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        hex.as_str().into()
+        BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()).as_str().into()
     }
 
     /// A subscription or an agreement of this organization.

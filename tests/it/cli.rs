@@ -62,6 +62,11 @@ fn what_cannot_start_says_why_in_one_sentence() {
         (vec!["serve", "--database", "surrealkv://file/x"], "cannot be used"),
         (vec!["serve", "--database", "mem://", "--listen", &address], "cannot be listened at"),
         (vec!["serve", "--database", "mem://", "--environment", "demo"], "use `mercato demo`"),
+        (vec!["serve", "--database", "mem://", "--simulator-url", "http://127.0.0.1:1"], "are for staging"),
+        (
+            vec!["serve", "--database", "mem://", "--environment", "staging", "--simulator-listen", &address],
+            "choose another address with --simulator-listen",
+        ),
         (vec!["healthcheck", "--url", "http://127.0.0.1:1/readyz"], "no answer"),
         (vec!["restore", "nothing.surql", "--database", "mem://"], "There is no backup file"),
         (vec!["backup", "x", "--database", "ws://127.0.0.1:1"], "cannot be used"),
