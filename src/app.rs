@@ -23,6 +23,7 @@ use crate::http::{HttpSettings, Services, StreamSettings};
 use crate::marketplace::adapters::Adapters;
 use crate::marketplace::clerk::Clerk;
 use crate::marketplace::http::{Client, ClientSettings};
+use crate::marketplace::reconciler::Reconciler;
 use crate::marketplace::simulator::{Simulator, SimulatorSettings};
 use crate::marketplace::stage::Stage;
 use crate::model::application::RateLimits;
@@ -40,6 +41,8 @@ const SHARING_INTERVAL: Duration = Duration::from_millis(500);
 const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 /// How often the clock looks for what is due.
 const CLOCKWORK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is looked whether a marketplace has to be compared.
+const RECONCILER_INTERVAL: Duration = Duration::from_secs(5);
 /// How often the outbox is looked at.
 const CLERK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is looked for organizations that the simulator does not know yet.
@@ -59,6 +62,7 @@ pub struct App {
     /// Of an app whose workers are driven by hand.
     pub dispatcher: Option<Dispatcher>,
     pub clerk: Arc<Clerk>,
+    pub reconciler: Arc<Reconciler>,
     event_retention: TimeDelta,
     simulator: Option<Simulator>,
     stop: watch::Sender<bool>,
@@ -171,6 +175,11 @@ impl App {
         self.every(CLOCKWORK_INTERVAL, move || {
             let store = store.clone();
             async move { report("the clock's work", clockwork::run(&store).await.map(drop)) }
+        });
+        let reconciler = Arc::clone(&self.reconciler);
+        self.every(RECONCILER_INTERVAL, move || {
+            let reconciler = Arc::clone(&reconciler);
+            async move { report("comparing marketplaces", reconciler.run().await.map(drop)) }
         });
         let clerk = Arc::clone(&self.clerk);
         self.every(CLERK_INTERVAL, move || {

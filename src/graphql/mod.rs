@@ -15,6 +15,7 @@ mod entitlements;
 mod errors;
 mod events;
 mod loaders;
+mod marketplaces;
 mod message;
 mod metering;
 mod negotiate;
@@ -55,6 +56,7 @@ pub struct Query(
     analytics::AnalyticsQuery,
     applications::ApplicationQuery,
     webhooks::WebhookQuery,
+    marketplaces::MarketplaceQuery,
     node::NodeQuery,
 );
 
@@ -67,6 +69,7 @@ pub struct Mutation(
     metering::MeteringMutation,
     applications::ApplicationMutation,
     webhooks::WebhookMutation,
+    marketplaces::MarketplaceMutation,
     simulation::SimulationMutation,
 );
 

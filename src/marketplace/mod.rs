@@ -3,6 +3,7 @@
 //! - [`clerk`]: works off the outbox, into which every change writes of which a marketplace has to be told.
 //! - [`publisher`]: brings a private offer and what the marketplace holds of it together.
 //! - [`reporter`]: reports usage and writes down the verdicts.
+//! - [`reconciler`]: compares what the marketplaces have with what we know, and adopts what somebody asks for.
 //! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
 //! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`batch`] sends rows that may poison each other.
 //! - [`jwt`]: whether a notification of `cloud_b` is one.
@@ -18,6 +19,7 @@ pub mod cloud_b;
 pub mod http;
 pub mod jwt;
 mod publisher;
+pub mod reconciler;
 mod reporter;
 pub mod simulator;
 pub mod stage;

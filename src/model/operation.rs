@@ -277,6 +277,12 @@ operations! {
     AnalyticsRevenue: "analytics.revenue", "Reserved: answers a message and no revenue",
         Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/revenue", 200)),
         Some("Query.revenue"), [];
+    MarketplacesDifferences: "marketplaces.differences", "What the marketplaces have otherwise than we",
+        Access::Scope(Scope::ReadEntitlements), None, Some("Query.marketplaceDifferences"), [];
+    MarketplacesAdopt: "marketplaces.adopt", "Have what a marketplace has of a contract become ours",
+        Access::Administrator, None, Some("Mutation.adoptMarketplaceDifference"), [];
+    MarketplacesCompare: "marketplaces.compare", "Compare a marketplace's contracts with ours now",
+        Access::Administrator, None, Some("Mutation.compareMarketplace"), [];
     SimulatorAdvance: "simulator.advance", "In staging and demo: move the simulator's clock",
         Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.advanceSimulator"), [];
     SimulatorFaults: "simulator.faults", "In staging and demo: set what goes wrong at the simulator",

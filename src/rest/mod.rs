@@ -100,6 +100,9 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
         | Operation::EventsSubscribe
+        | Operation::MarketplacesDifferences
+        | Operation::MarketplacesAdopt
+        | Operation::MarketplacesCompare
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe

@@ -70,6 +70,9 @@ fn document(field: &str) -> String {
             let input = "input: { fromSequence: 1 }";
             format!("mutation {{ replayWebhook(id: \"{UNKNOWN}\", {input}) {{ userErrors {{ code }} }} }}")
         }
+        "marketplaceDifferences" => "{ marketplaceDifferences { contract } }".to_owned(),
+        "adoptMarketplaceDifference" => simulated("adoptMarketplaceDifference(vendor: CLOUD_A, contract: \"x\")"),
+        "compareMarketplace" => "mutation { compareMarketplace(vendor: CLOUD_A) }".to_owned(),
         "advanceSimulator" => simulated("advanceSimulator(seconds: 1)"),
         "setSimulatorFaults" => simulated("setSimulatorFaults(input: {})"),
         "simulateSubscription" => {

@@ -96,7 +96,7 @@ fn leaves_import_nothing_but_each_other() {
 fn only_the_guard_opens_the_store() {
     only_in(
         ".tenant(",
-        &["call.rs", "store/", "resolvers/clockwork.rs", "webhook/", "marketplace/clerk.rs", "marketplace/inbox.rs"],
+        &["call.rs", "store/", "resolvers/clockwork.rs", "webhook/", "marketplace/clerk.rs", "marketplace/inbox.rs", "marketplace/reconciler.rs"],
     );
     only_in(".engine()", &[]);
 }

@@ -102,6 +102,9 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         | Operation::EventsSubscribe
         | Operation::AnalyticsContracts
         | Operation::AnalyticsSeries
+        | Operation::MarketplacesDifferences
+        | Operation::MarketplacesAdopt
+        | Operation::MarketplacesCompare
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe
@@ -167,6 +170,9 @@ pub fn success(operation: Operation) -> Value {
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
         | Operation::EventsSubscribe
+        | Operation::MarketplacesDifferences
+        | Operation::MarketplacesAdopt
+        | Operation::MarketplacesCompare
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe
