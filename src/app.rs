@@ -23,6 +23,8 @@ use crate::http::{HttpSettings, Services, StreamSettings};
 use crate::marketplace::adapters::Adapters;
 use crate::marketplace::clerk::Clerk;
 use crate::marketplace::http::{Client, ClientSettings};
+use crate::marketplace::inbound;
+use crate::marketplace::inbox::Inbox;
 use crate::marketplace::simulator::{Simulator, SimulatorSettings};
 use crate::marketplace::stage::Stage;
 use crate::model::application::RateLimits;
@@ -59,6 +61,7 @@ pub struct App {
     /// Of an app whose workers are driven by hand.
     pub dispatcher: Option<Dispatcher>,
     pub clerk: Arc<Clerk>,
+    pub inbox: Arc<Inbox>,
     event_retention: TimeDelta,
     simulator: Option<Simulator>,
     stop: watch::Sender<bool>,
@@ -108,10 +111,10 @@ impl App {
             vigilance: Vigilance::default(),
             stop: stop.subscribe(),
         });
-        let clerk = Arc::new(Clerk::new(
-            store.clone(),
-            Arc::new(Adapters::new(marketplace_client(options, &store, stage.as_deref(), workers)?)),
-        ));
+        let client = marketplace_client(options, &store, stage.as_deref(), workers)?;
+        let adapters = Arc::new(Adapters::new(client));
+        let clerk = Arc::new(Clerk::new(store.clone(), Arc::clone(&adapters)));
+        let inbox = Arc::new(Inbox::new(store.clone(), adapters));
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
             base_url,
@@ -120,6 +123,7 @@ impl App {
             sharing,
             dispatcher: None,
             clerk,
+            inbox,
             simulator,
             event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
             stop,
@@ -154,7 +158,7 @@ impl App {
     }
 
     fn listen(&mut self, listener: TcpListener, side: Side, bounds: Limits) {
-        let router = router(&self.services, side);
+        let router = router(&self.services, &self.inbox, side);
         let gauge = Arc::clone(&self.services.metrics.connections);
         self.servers.push(tokio::spawn(serve(listener, router, bounds, gauge, self.stop.subscribe())));
     }
@@ -172,6 +176,7 @@ impl App {
             let store = store.clone();
             async move { report("the clock's work", clockwork::run(&store).await.map(drop)) }
         });
+        self.workers.push(tokio::spawn(Arc::clone(&self.inbox).work(self.stop.subscribe())));
         let clerk = Arc::clone(&self.clerk);
         self.every(CLERK_INTERVAL, move || {
             let clerk = Arc::clone(&clerk);
@@ -225,10 +230,10 @@ impl App {
 }
 
 /// All routes of a side, with the layer that every request passes.
-pub fn router(services: &Arc<Services>, side: Side) -> Router {
+pub fn router(services: &Arc<Services>, inbox: &Arc<Inbox>, side: Side) -> Router {
     let mut router = rest::router(services, side);
     if side != Side::Auth {
-        router = router.merge(graphql::router(services));
+        router = router.merge(graphql::router(services)).merge(inbound::router(services, inbox));
     }
     router.layer(from_fn_with_state(Arc::clone(services), trace))
 }

@@ -19,6 +19,7 @@ mod message;
 mod metering;
 mod negotiate;
 mod node;
+mod notifications;
 mod offer_input;
 mod offers;
 mod operation;
@@ -54,6 +55,7 @@ pub struct Query(
     analytics::AnalyticsQuery,
     applications::ApplicationQuery,
     webhooks::WebhookQuery,
+    notifications::NotificationQuery,
     node::NodeQuery,
 );
 
@@ -66,6 +68,7 @@ pub struct Mutation(
     metering::MeteringMutation,
     applications::ApplicationMutation,
     webhooks::WebhookMutation,
+    notifications::NotificationMutation,
     simulation::SimulationMutation,
 );
 

@@ -5,7 +5,8 @@
 //! - [`reporter`]: reports usage and writes down the verdicts.
 //! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
 //! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`batch`] sends rows that may poison each other.
-//! - [`jwt`]: whether a notification of `cloud_b` is one.
+//! - [`inbound`]: where notifications come in: who is it, keep it, 200. [`jwt`]: whether one of `cloud_b` is one.
+//! - [`inbox`]: applies what was kept, in order for each contract; [`converge`] brings an entitlement to what a contract is.
 //! - [`simulator`]: the other end of the same protocols, for rehearsals; [`stage`] connects every organization to it.
 
 pub mod accounts;
@@ -15,7 +16,10 @@ mod batch;
 pub mod clerk;
 pub mod cloud_a;
 pub mod cloud_b;
+mod converge;
 pub mod http;
+pub mod inbound;
+pub mod inbox;
 pub mod jwt;
 mod publisher;
 mod reporter;

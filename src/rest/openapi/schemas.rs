@@ -102,6 +102,9 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         | Operation::EventsSubscribe
         | Operation::AnalyticsContracts
         | Operation::AnalyticsSeries
+        | Operation::NotificationsList
+        | Operation::NotificationsGet
+        | Operation::NotificationsRerun
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe
@@ -167,6 +170,9 @@ pub fn success(operation: Operation) -> Value {
         | Operation::EntitlementsRenew
         | Operation::EntitlementsCancel
         | Operation::EventsSubscribe
+        | Operation::NotificationsList
+        | Operation::NotificationsGet
+        | Operation::NotificationsRerun
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe
