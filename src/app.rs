@@ -23,6 +23,8 @@ use crate::http::{HttpSettings, Services, StreamSettings};
 use crate::marketplace::adapters::Adapters;
 use crate::marketplace::clerk::Clerk;
 use crate::marketplace::http::{Client, ClientSettings};
+use crate::marketplace::inbound;
+use crate::marketplace::inbox::Inbox;
 use crate::marketplace::reconciler::Reconciler;
 use crate::marketplace::simulator::{Simulator, SimulatorSettings};
 use crate::marketplace::stage::Stage;
@@ -63,6 +65,7 @@ pub struct App {
     pub dispatcher: Option<Dispatcher>,
     pub clerk: Arc<Clerk>,
     pub reconciler: Arc<Reconciler>,
+    pub inbox: Arc<Inbox>,
     event_retention: TimeDelta,
     simulator: Option<Simulator>,
     stop: watch::Sender<bool>,
@@ -112,10 +115,11 @@ impl App {
             vigilance: Vigilance::default(),
             stop: stop.subscribe(),
         });
-        let clerk = Arc::new(Clerk::new(
-            store.clone(),
-            Arc::new(Adapters::new(marketplace_client(options, &store, stage.as_deref(), workers)?)),
-        ));
+        let client = marketplace_client(options, &store, stage.as_deref(), workers)?;
+        let adapters = Arc::new(Adapters::new(client));
+        let clerk = Arc::new(Clerk::new(store.clone(), Arc::clone(&adapters)));
+        let reconciler = Arc::new(Reconciler::new(store.clone(), Arc::clone(&adapters)));
+        let inbox = Arc::new(Inbox::new(store.clone(), adapters));
         let sharing = Arc::new(Sharing::new(store, limiter));
         let mut app = Self {
             base_url,
@@ -124,6 +128,8 @@ impl App {
             sharing,
             dispatcher: None,
             clerk,
+            reconciler,
+            inbox,
             simulator,
             event_retention: TimeDelta::days(i64::from(options.event_retention_days)),
             stop,
@@ -158,7 +164,7 @@ impl App {
     }
 
     fn listen(&mut self, listener: TcpListener, side: Side, bounds: Limits) {
-        let router = router(&self.services, side);
+        let router = router(&self.services, &self.inbox, side);
         let gauge = Arc::clone(&self.services.metrics.connections);
         self.servers.push(tokio::spawn(serve(listener, router, bounds, gauge, self.stop.subscribe())));
     }
@@ -181,6 +187,7 @@ impl App {
             let reconciler = Arc::clone(&reconciler);
             async move { report("comparing marketplaces", reconciler.run().await.map(drop)) }
         });
+        self.workers.push(tokio::spawn(Arc::clone(&self.inbox).work(self.stop.subscribe())));
         let clerk = Arc::clone(&self.clerk);
         self.every(CLERK_INTERVAL, move || {
             let clerk = Arc::clone(&clerk);
@@ -234,10 +241,10 @@ impl App {
 }
 
 /// All routes of a side, with the layer that every request passes.
-pub fn router(services: &Arc<Services>, side: Side) -> Router {
+pub fn router(services: &Arc<Services>, inbox: &Arc<Inbox>, side: Side) -> Router {
     let mut router = rest::router(services, side);
     if side != Side::Auth {
-        router = router.merge(graphql::router(services));
+        router = router.merge(graphql::router(services)).merge(inbound::router(services, inbox));
     }
     router.layer(from_fn_with_state(Arc::clone(services), trace))
 }

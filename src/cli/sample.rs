@@ -293,7 +293,7 @@ pub(super) fn acceptance(deal: &Deal, start: Option<Timestamp>) -> Acceptance {
         plan_id: Some(plan(number + round)),
         dimensions: vec![seats(number, round)],
         start_date: start,
-        end_date: None,
+        ..Acceptance::default()
     }
 }
 

@@ -20,6 +20,7 @@ mod message;
 mod metering;
 mod negotiate;
 mod node;
+mod notifications;
 mod offer_input;
 mod offers;
 mod operation;
@@ -57,6 +58,7 @@ pub struct Query(
     applications::ApplicationQuery,
     webhooks::WebhookQuery,
     marketplaces::MarketplaceQuery,
+    notifications::NotificationQuery,
     node::NodeQuery,
 );
 
@@ -70,6 +72,7 @@ pub struct Mutation(
     applications::ApplicationMutation,
     webhooks::WebhookMutation,
     marketplaces::MarketplaceMutation,
+    notifications::NotificationMutation,
     simulation::SimulationMutation,
 );
 

@@ -6,7 +6,8 @@
 //! - [`reconciler`]: compares what the marketplaces have with what we know, and adopts what somebody asks for.
 //! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
 //! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`batch`] sends rows that may poison each other.
-//! - [`jwt`]: whether a notification of `cloud_b` is one.
+//! - [`inbound`]: where notifications come in: who is it, keep it, 200. [`jwt`]: whether one of `cloud_b` is one.
+//! - [`inbox`]: applies what was kept, in order for each contract; [`converge`] brings an entitlement to what a contract is.
 //! - [`simulator`]: the other end of the same protocols, for rehearsals; [`stage`] connects every organization to it.
 
 pub mod accounts;
@@ -16,7 +17,10 @@ mod batch;
 pub mod clerk;
 pub mod cloud_a;
 pub mod cloud_b;
+mod converge;
 pub mod http;
+pub mod inbound;
+pub mod inbox;
 pub mod jwt;
 mod publisher;
 pub mod reconciler;

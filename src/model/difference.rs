@@ -1,10 +1,12 @@
 //! Where a marketplace has a contract otherwise than we.
 
+use serde::{Deserialize, Serialize};
+
 use super::time::Timestamp;
 use super::vendor::Vendor;
 
 /// One contract that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     pub vendor: Vendor,
     /// The subscription or the agreement.

@@ -87,6 +87,8 @@ ids! {
     EventId = "evt";
     WebhookId = "whk";
     DeliveryId = "dlv";
+    /// What a marketplace told us.
+    NotificationId = "ntf";
     /// An entry of the audit trail.
     AuditId = "aud";
 }

@@ -62,6 +62,8 @@ pub enum Step {
     Renew(Term),
     Expire,
     Cancel,
+    /// Whatever it is, with what a marketplace told along.
+    With(Trigger, Amendment),
 }
 
 /// A new term. Without a start, the running one is extended.
@@ -81,6 +83,7 @@ pub struct Amendment {
     pub end_date: Option<Timestamp>,
     pub agreement_id: Option<String>,
     pub private_offer_id: Option<PrivateOfferId>,
+    pub vendor_subscription_id: Option<String>,
     pub auto_renew: Option<bool>,
 }
 
@@ -94,6 +97,7 @@ impl Step {
             Self::Renew(_) => Trigger::Renew,
             Self::Expire => Trigger::Expire,
             Self::Cancel => Trigger::Cancel,
+            Self::With(trigger, _) => *trigger,
         }
     }
 
@@ -106,7 +110,7 @@ impl Step {
         let mut next = current.clone();
         next.status = transition.to;
         match self {
-            Self::Activate(amendment) | Self::Amend(amendment) => amendment.apply(&mut next),
+            Self::Activate(amendment) | Self::Amend(amendment) | Self::With(_, amendment) => amendment.apply(&mut next),
             Self::Renew(term) => {
                 next.start_date = term.start.unwrap_or(current.start_date);
                 next.end_date = term.end;
@@ -134,6 +138,7 @@ impl Amendment {
         next.plan_id = self.plan_id.clone().or(next.plan_id.take());
         next.agreement_id = self.agreement_id.clone().or(next.agreement_id.take());
         next.private_offer_id = self.private_offer_id.or(next.private_offer_id);
+        next.vendor_subscription_id = self.vendor_subscription_id.clone().or(next.vendor_subscription_id.take());
         next.auto_renew = self.auto_renew.or(next.auto_renew);
     }
 }

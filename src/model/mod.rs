@@ -16,6 +16,7 @@ pub mod id;
 pub mod input;
 pub mod lifecycle;
 pub mod metering;
+pub mod notification;
 pub mod offer;
 pub mod offer_input;
 pub mod offer_terms;

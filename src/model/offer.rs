@@ -193,6 +193,8 @@ pub struct Acceptance {
     pub start_date: Option<Timestamp>,
     /// Absent means the offer's duration after the start.
     pub end_date: Option<Timestamp>,
+    /// Whether what it creates stays pending until the marketplace activates it.
+    pub awaits_activation: bool,
 }
 
 impl PrivateOffer {

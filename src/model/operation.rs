@@ -269,6 +269,12 @@ operations! {
         Access::Events, Some(rest(Get, "/api/v1/deliveries/{id}", 200)), Some("Query.delivery"), [];
     DeliveriesResend: "deliveries.resend", "Begin one delivery anew, at once",
         Access::Events, Some(rest(Post, "/api/v1/deliveries/{id}/resend", 200)), Some("Mutation.resendDelivery"), [];
+    NotificationsList: "notifications.list", "List what the marketplaces told us, newest first",
+        Access::Scope(Scope::ReadEntitlements), None, Some("Query.notifications"), [];
+    NotificationsGet: "notifications.get", "Read one notification of a marketplace with its verdict",
+        Access::Scope(Scope::ReadEntitlements), None, Some("Query.notification"), [];
+    NotificationsRerun: "notifications.rerun", "Have a notification of a marketplace applied again",
+        Access::Administrator, None, Some("Mutation.rerunNotification"), [];
     AnalyticsContracts: "analytics.contracts", "Count contracts: all, new, expiring",
         Access::Scope(Scope::ReadAnalytics), Some(rest(Get, "/api/v1/analytics/contracts", 200)),
         Some("Query.contractStatistics"), [];

@@ -34,6 +34,7 @@ pub enum ListName {
     Events,
     Webhooks,
     Deliveries,
+    Notifications,
 }
 
 /// A place in a list of one organization.

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::model::changes::Changes;
-use crate::model::customer::{Customer, CustomerDetail, CustomerPatch, CustomerStatus, NewCustomer};
+use crate::model::customer::{Customer, CustomerDetail, CustomerPatch, CustomerStatus, NewCustomer, account_fields};
 use crate::model::entitlement::EntitlementSummary;
 use crate::model::event::{EventKind, NewEvent};
 use crate::model::filter::ListQuery;
 use crate::model::id::{CustomerId, EventId};
+use crate::model::input::Problems;
 use crate::model::operation::Operation;
 use crate::model::page::{ListName, Page};
+use crate::model::vendor::Vendor;
+use crate::store::Tenant;
 use crate::store::write::Plan;
 
 /// A page, newest first, and what its cursors are made with.
@@ -50,6 +53,39 @@ pub async fn create(call: &Call, new: NewCustomer) -> Result<CustomerDetail> {
             Ok(tenant.plan_customer_created(detail, event))
         })
         .await
+}
+
+/// The customer behind a vendor's identifier, created when nobody knew it. What a marketplace says of it besides is taken
+/// as far as it breaks no rule. Answers whether it is new.
+pub async fn meet(tenant: &Tenant, vendor: Vendor, account: &str, email: Option<&str>) -> Result<(Customer, bool)> {
+    let (cloud_account_id, tenant_id) = account_fields(vendor, account.to_owned());
+    let named = |email: Option<&str>| NewCustomer {
+        vendor: Some(vendor),
+        company_name: Some(company(account, email)),
+        email: email.map(str::to_owned),
+        cloud_account_id: cloud_account_id.clone(),
+        tenant_id: tenant_id.clone(),
+        problems: Problems::default(),
+    };
+    let checked = named(email).check().or_else(|_| named(None).check())?;
+    tenant
+        .write(|| async {
+            if let Some(known) = tenant.find_customer_at(vendor, account).await? {
+                return Ok(Plan::unchanged((known, false)));
+            }
+            let id = CustomerId(tenant.clock().mint());
+            let detail = checked.clone().into_customer(id, tenant.organization());
+            let event = announce(EventKind::CustomerCreated, EventId(tenant.clock().mint()), &detail, None)?;
+            let customer = detail.customer.clone();
+            Ok(tenant.plan_customer_created(detail, event).answering((customer, true)))
+        })
+        .await
+}
+
+/// What to call somebody of whom only an identifier is known, and perhaps an address.
+fn company(account: &str, email: Option<&str>) -> String {
+    let domain = email.and_then(|email| email.rsplit_once('@')).map(|(_, domain)| domain.trim().to_owned());
+    domain.filter(|domain| !domain.is_empty()).unwrap_or_else(|| account.to_owned())
 }
 
 /// Merges. An update that changes nothing writes nothing and emits nothing.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::changes::Changes;
 use crate::model::customer::CustomerDetail;
 use crate::model::entitlement::{
-    Entitlement, EntitlementDetail, EntitlementSummary, HistoryAction, HistoryEntry, NewEntitlement,
+    Entitlement, EntitlementDetail, EntitlementStatus, EntitlementSummary, HistoryAction, HistoryEntry, NewEntitlement,
 };
 use crate::model::event::{EventKind, NewEvent};
 use crate::model::filter::ListQuery;
@@ -84,6 +84,39 @@ pub async fn open(tenant: &Tenant, new: NewEntitlement) -> Result<Entitlement> {
             let (seen, customer) = found.ok_or_else(|| Error::invalid("customerId", "is not a known customer"))?;
             let change = opened(tenant, &customer, new.clone()).await?;
             Ok(change.into_plan(seen))
+        })
+        .await
+}
+
+/// The same for a contract that a marketplace names: one that is there already is answered as it is, unless its term ran
+/// out here before the marketplace told of another.
+pub async fn open_once(tenant: &Tenant, contract: &str, new: NewEntitlement) -> Result<(Entitlement, bool)> {
+    tenant
+        .write(|| async {
+            let found = tenant.find_customer_state(new.customer_id).await?;
+            let (seen, customer) = found.ok_or_else(|| Error::invalid("customerId", "is not a known customer"))?;
+            let known = tenant.entitlements_at(customer.customer.vendor, contract).await?.into_iter().next();
+            if let Some(known) = known.filter(|known| known.status != EntitlementStatus::Expired) {
+                return Ok(Plan::unchanged((known, false)));
+            }
+            let change = opened(tenant, &customer, new.clone()).await?;
+            let entitlement = change.entitlement.clone();
+            Ok(change.into_plan(seen).answering((entitlement, true)))
+        })
+        .await
+}
+
+/// What a pending entitlement waited for has come: from now on its start alone activates it. Answers whether that is new.
+pub async fn release(tenant: &Tenant, id: EntitlementId) -> Result<bool> {
+    tenant
+        .write(|| async {
+            let found = tenant.see_entitlement(id).await?;
+            let waits = found.kept.entitlement.status == EntitlementStatus::Pending && found.kept.memo.for_activation;
+            if !waits {
+                return Ok(Plan::unchanged(false));
+            }
+            let block = tenant.release_entitlement(&found.kept);
+            Ok(Plan { answer: true, block, events: Vec::new(), seen: Some(found.seen) })
         })
         .await
 }

@@ -10,6 +10,7 @@ pub mod entitlements;
 pub mod events;
 pub mod marketplaces;
 pub mod metering;
+pub mod notifications;
 pub mod offers;
 pub mod simulation;
 pub mod webhooks;

@@ -208,6 +208,7 @@ async fn contract(
             end_date: Some(end),
             agreement_id: acceptance.agreement_id.clone(),
             private_offer_id: Some(offer.id),
+            vendor_subscription_id: acceptance.vendor_subscription_id.clone(),
             auto_renew: None,
         };
         let kept = tenant.see_entitlement(replaced.id).await?.kept;
@@ -222,6 +223,7 @@ async fn contract(
         private_offer_id: Some(offer.id),
         agreement_id: acceptance.agreement_id.clone(),
         vendor_subscription_id: acceptance.vendor_subscription_id.clone(),
+        awaits_activation: acceptance.awaits_activation,
         ..NewEntitlement::of(offer.customer_id, &offer.listing_id)
     };
     opened(tenant, customer, new).await

@@ -109,6 +109,9 @@ async fn dispatch(operation: Operation, ask: Ask) -> Result<Answer, Failure> {
         | Operation::SimulatorAgree
         | Operation::SimulatorAct
         | Operation::SimulatorDecide
+        | Operation::NotificationsList
+        | Operation::NotificationsGet
+        | Operation::NotificationsRerun
         | Operation::AnalyticsSeries => unreachable!("operations of GraphQL alone have no route"),
     }
 }

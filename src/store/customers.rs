@@ -216,6 +216,15 @@ impl Tenant {
         rows.into_iter().map(|row| row.into_model(self.organization)).collect()
     }
 
+    /// The customer behind a vendor's identifier.
+    pub async fn find_customer_at(&self, vendor: Vendor, account: &str) -> Result<Option<Customer>> {
+        const FIND: &str = "SELECT * FROM customer WITH INDEX customer_account
+            WHERE organization = $org AND vendor = $vendor AND account = $account LIMIT 1";
+        let vars = vars! { "org" => self.organization.to_string(), "vendor" => vendor, "account" => account };
+        let found = self.store.ask::<Vec<Row>>(FIND, vars).await?.into_iter().next();
+        found.map(|row| row.into_model(self.organization)).transpose()
+    }
+
     /// For planners that change something of a customer's.
     pub async fn find_customer_state(&self, id: CustomerId) -> Result<Option<(Seen, CustomerState)>> {
         let vars =

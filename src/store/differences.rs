@@ -118,7 +118,8 @@ impl Tenant {
 
     /// All of the organization's.
     pub async fn list_differences(&self) -> Result<Vec<Difference>> {
-        const LIST: &str = "SELECT id, what, found_at, due FROM type::record('difference', [$org]..[$org, ..]) LIMIT $rows";
+        const LIST: &str =
+            "SELECT id, what, found_at, due FROM type::record('difference', [$org]..[$org, ..]) LIMIT $rows";
         let rows = i64::try_from(2 * KEPT).unwrap_or(i64::MAX);
         let rows: Vec<Row> =
             self.store.ask(LIST, vars! { "org" => self.organization.to_string(), "rows" => rows }).await?;

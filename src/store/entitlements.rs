@@ -20,6 +20,7 @@ use crate::model::lifecycle::{Memo, due};
 use crate::model::page::{Page, Window};
 use crate::model::tally::{self, Node};
 use crate::model::time::Timestamp;
+use crate::model::vendor::Vendor;
 
 const TABLE: &str = "entitlement";
 /// Entries of a history that the single form shows: the newest.
@@ -73,6 +74,12 @@ struct SeenRow {
     sequence: i64,
     row: Row,
     customer: Option<CustomerRow>,
+}
+
+#[derive(SurrealValue)]
+struct FoundRow {
+    key: String,
+    body: String,
 }
 
 #[derive(SurrealValue)]
@@ -143,6 +150,29 @@ impl Tenant {
             "org" => self.organization.to_string(), "agreement" => agreement, "customer" => customer.key(),
         };
         self.store.ask::<Vec<String>>(FIND, vars).await?.first().map(|body| parse(body)).transpose()
+    }
+
+    /// Those of a contract that a marketplace names, newest first: by its agreement, or by its subscription.
+    pub async fn entitlements_at(&self, vendor: Vendor, contract: &str) -> Result<Vec<Entitlement>> {
+        const BY_AGREEMENT: &str = "SELECT key, body FROM entitlement WITH INDEX entitlement_agreement
+            WHERE organization = $org AND agreement = $contract AND vendor = $vendor ORDER BY key LIMIT 10";
+        const BY_SUBSCRIPTION: &str = "SELECT key, body FROM entitlement WITH INDEX entitlement_subscription
+            WHERE organization = $org AND subscription = $contract AND vendor = $vendor ORDER BY key LIMIT 10";
+        let find = if vendor == Vendor::CloudA { BY_AGREEMENT } else { BY_SUBSCRIPTION };
+        let vars = vars! { "org" => self.organization.to_string(), "contract" => contract, "vendor" => vendor };
+        self.store.ask::<Vec<FoundRow>>(find, vars).await?.iter().map(|row| parse(&row.body)).collect()
+    }
+
+    /// The statement after which an entitlement's start alone activates it.
+    pub fn release_entitlement(&self, kept: &Kept) -> Block {
+        const RELEASE: &str =
+            "UPDATE ONLY $entitlement SET for_activation = false, due = $entitlement_due RETURN NONE;";
+        let released = Memo { for_activation: false, ..kept.memo };
+        let vars = vars! {
+            "entitlement" => self.record(TABLE, kept.entitlement.id.key()),
+            "entitlement_due" => due(&kept.entitlement, released).map_or_else(never, |(at, _)| at),
+        };
+        Block::default().then(RELEASE, vars)
     }
 
     /// The newest entitlements of each customer, in one query.

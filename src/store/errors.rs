@@ -43,6 +43,12 @@ pub(super) fn write(error: surrealdb::Error) -> WriteFailure {
     }
 }
 
+/// Whether a read-and-write failed because a unique index has its row already.
+pub(super) fn is_taken(error: &Error, index: &str) -> bool {
+    let text = error.cause().unwrap_or_default();
+    text.strip_prefix("Database index `").and_then(|rest| rest.split('`').next()) == Some(index)
+}
+
 /// The unique indexes that a caller can violate, and what it is told.
 fn unique(text: &str) -> Option<Error> {
     let index = text.strip_prefix("Database index `")?.split('`').next()?;

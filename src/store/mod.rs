@@ -31,6 +31,7 @@ pub mod log;
 pub mod marketplaces;
 pub mod metering;
 pub mod migrate;
+pub mod notifications;
 pub mod offers;
 pub mod organizations;
 pub mod outbox;

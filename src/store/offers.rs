@@ -16,6 +16,7 @@ use crate::model::filter::{Filter, Order, OrderBy, words};
 use crate::model::id::{CustomerId, PrivateOfferId};
 use crate::model::offer::{OfferStatus, PrivateOffer};
 use crate::model::page::{Page, Window};
+use crate::model::vendor::Vendor;
 
 const TABLE: &str = "private_offer";
 
@@ -96,6 +97,14 @@ impl Tenant {
         Ok(OfferSeen { seen: Seen(found.sequence), offer: parse(&found.body)?, replaces, customer })
     }
 
+    /// The offer that a marketplace knows by this id.
+    pub async fn find_offer_at(&self, vendor: Vendor, vendor_offer: &str) -> Result<Option<PrivateOffer>> {
+        const FIND: &str = "SELECT VALUE body FROM private_offer WITH INDEX private_offer_vendor_offer
+            WHERE organization = $org AND vendor_offer = $offer AND vendor = $vendor LIMIT 1";
+        let vars = vars! { "org" => self.organization.to_string(), "offer" => vendor_offer, "vendor" => vendor };
+        self.store.ask::<Vec<String>>(FIND, vars).await?.first().map(|body| parse(body)).transpose()
+    }
+
     /// The newest offers of each customer, in one query.
     pub async fn offers_of_each(
         &self,
@@ -140,6 +149,7 @@ impl Tenant {
             "status" => to.status.as_str(),
             "words" => words_column(&after),
             "replaces" => replaces.map(PrivateOfferId::key),
+            "vendor_offer" => to.vendor_offer_id.clone(),
             "due" => if to.status == OfferStatus::Created { to.expires_at } else { never() },
             "body" => body.clone(),
         });

@@ -7,6 +7,7 @@ use crate::model::customer::CustomerStatus;
 use crate::model::decimal::Decimal;
 use crate::model::entitlement::EntitlementStatus;
 use crate::model::event::{EventKind, Kinds};
+use crate::model::notification::NotificationVerdict;
 use crate::model::scope::Scopes;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
@@ -33,7 +34,7 @@ macro_rules! text_values {
     )*};
 }
 
-text_values!(Vendor, CustomerStatus, EntitlementStatus, EventKind, WebhookStatus);
+text_values!(Vendor, CustomerStatus, EntitlementStatus, EventKind, NotificationVerdict, WebhookStatus);
 
 impl SurrealValue for Decimal {
     fn kind_of() -> Kind {

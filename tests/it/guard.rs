@@ -48,9 +48,10 @@ fn document(field: &str) -> String {
         | "meteringSubmissions"
         | "events"
         | "applications"
-        | "webhooks" => many(name),
+        | "webhooks"
+        | "notifications" => many(name),
         "customer" | "entitlement" | "privateOffer" | "meteringSubmission" | "event" | "application" | "webhook"
-        | "delivery" => one(name),
+        | "delivery" | "notification" => one(name),
         "deliveries" => format!("{{ deliveries(webhookId: \"{UNKNOWN}\") {{ nodes {{ id }} }} }}"),
         "contractStatistics" => "{ contractStatistics { totalContracts } }".to_owned(),
         "contractSeries" => {

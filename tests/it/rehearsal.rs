@@ -94,7 +94,8 @@ async fn ended(market: &Market, offer: &Value, customer: &Value, receipt: &Value
     for summary in customer["entitlements"].as_array().expect("a list") {
         let path = format!("/api/v1/entitlements/{}", summary["id"].as_str().expect("an id"));
         let found = market.party.get(&path).await.data();
-        let history: Vec<&Value> = found["history"].as_array().expect("a list").iter().map(|one| &one["action"]).collect();
+        let history: Vec<&Value> =
+            found["history"].as_array().expect("a list").iter().map(|one| &one["action"]).collect();
         entitlement.push(json!([found["status"], found["planId"], found["dimensions"], history]));
     }
     let report = market.party.get(&format!("/api/v1/metering/{}", receipt["id"].as_str().expect("an id"))).await.data();

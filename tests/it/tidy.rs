@@ -61,7 +61,7 @@ fn rooms_stay_small() {
 #[test]
 fn libraries_are_named_where_they_belong() {
     only_in("surrealdb", &["store/"]);
-    only_in("axum", &["rest/", "graphql/", "http/", "marketplace/simulator/", "app.rs"]);
+    only_in("axum", &["rest/", "graphql/", "http/", "marketplace/simulator/", "marketplace/inbound.rs", "app.rs"]);
     only_in("async_graphql", &["graphql/", "model/"]);
     only_in("SystemTime::now", &["clock.rs"]);
 }
@@ -96,7 +96,16 @@ fn leaves_import_nothing_but_each_other() {
 fn only_the_guard_opens_the_store() {
     only_in(
         ".tenant(",
-        &["call.rs", "store/", "resolvers/clockwork.rs", "webhook/", "marketplace/clerk.rs", "marketplace/inbox.rs", "marketplace/reconciler.rs"],
+        &[
+            "call.rs",
+            "store/",
+            "resolvers/clockwork.rs",
+            "webhook/",
+            "marketplace/clerk.rs",
+            "marketplace/inbox.rs",
+            "marketplace/reconciler.rs",
+        ],
     );
+    only_in(".find_tenant(", &["store/", "marketplace/inbound.rs"]);
     only_in(".engine()", &[]);
 }

@@ -130,7 +130,7 @@ impl Agreement {
 }
 
 /// An agreement is active once it has begun and its licence is known.
-fn status(word: &str, started: bool) -> ContractStatus {
+pub fn status(word: &str, started: bool) -> ContractStatus {
     ContractStatus::Known(match word {
         "ACTIVE" if started => EntitlementStatus::Active,
         "ACTIVE" => EntitlementStatus::Pending,

@@ -3,10 +3,12 @@
 //! - [`metering`]: reports of usage.
 //! - [`catalog`]: private offers, by change sets.
 //! - [`agreements`]: what was bought.
+//! - [`notices`]: what it tells of that.
 
 pub mod agreements;
 pub mod catalog;
 pub mod metering;
+pub mod notices;
 
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use http::{HeaderValue, Method, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use url::Url;
 
 use super::accounts::CloudAAccount;
@@ -51,6 +55,14 @@ struct Call {
 impl CloudA {
     pub fn new(account: CloudAAccount, client: Client) -> Self {
         Self { client, account: Arc::new(account) }
+    }
+
+    /// Whether a notification with this secret is the marketplace's. Takes as long whatever is right about it.
+    pub fn authenticate(&self, secret: &str) -> bool {
+        let own = self.account.notification_secret.expose();
+        // Of hashes, so that the length of the secret shows as little as its letters.
+        let (given, own) = (Sha256::digest(secret.as_bytes()), Sha256::digest(own.as_bytes()));
+        given.ct_eq(&own).into()
     }
 
     async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T> {

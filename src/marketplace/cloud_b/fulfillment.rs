@@ -200,9 +200,13 @@ impl Subscription {
         self.quantity.map(|number| number.0)
     }
 
+    /// A quantity as a dimension.
+    pub fn seats(value: Decimal) -> Dimension {
+        Dimension { key: SEATS.to_owned(), value, description: None }
+    }
+
     pub fn into_contract(self) -> Contract {
-        let seats = |value| Dimension { key: SEATS.to_owned(), value, description: None };
-        let dimensions = self.quantity().map(seats).into_iter().collect();
+        let dimensions = self.quantity().map(Self::seats).into_iter().collect();
         Contract {
             status: status(&self.saas_subscription_status),
             id: self.id,

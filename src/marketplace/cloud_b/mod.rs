@@ -2,11 +2,13 @@
 //!
 //! - [`token`]: tokens, remembered while they are good.
 //! - [`fulfillment`]: subscriptions and what happens to them.
+//! - [`notices`]: what it tells of them.
 //! - [`metering`]: reports of usage.
 //! - [`offers`]: private offers.
 
 pub mod fulfillment;
 pub mod metering;
+pub mod notices;
 pub mod offers;
 mod token;
 
@@ -21,7 +23,7 @@ use url::Url;
 use super::accounts::CloudBAccount;
 use super::http::error::bounded;
 use super::http::{Answer, Client, MarketplaceError, Repeat, Result};
-use super::jwt::Expected;
+use super::jwt::{self, Expected, Keys, TokenError};
 use token::Tokens;
 
 const API_VERSION: (&str, &str) = ("api-version", "2018-08-31");
@@ -38,6 +40,7 @@ pub struct CloudB {
     account: Arc<CloudBAccount>,
     fulfillment: Arc<Tokens>,
     ingestion: Arc<Tokens>,
+    keys: Arc<Keys>,
 }
 
 /// One call.
@@ -74,7 +77,13 @@ impl CloudB {
         let account = Arc::new(account);
         let tokens = |scope| Arc::new(Tokens::new(client.clone(), Arc::clone(&account), scope));
         let (fulfillment, ingestion) = (tokens(FULFILLMENT_SCOPE), tokens(INGESTION_SCOPE));
-        Self { client, account, fulfillment, ingestion }
+        let keys = Arc::new(Keys::new(client.clone(), account.keys_url.clone()));
+        Self { client, account, fulfillment, ingestion, keys }
+    }
+
+    /// Whether a notification with this token is the marketplace's, and for this account.
+    pub async fn authenticate(&self, token: &str) -> std::result::Result<(), TokenError> {
+        jwt::verify(&self.keys, token, &Self::expected(&self.account)).await
     }
 
     /// What tokens of notifications to this account must say.

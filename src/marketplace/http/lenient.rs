@@ -24,7 +24,8 @@ impl Serialize for Number {
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = Box::<RawValue>::deserialize(deserializer)?;
-        let text = digits.get();
+        // Some are written as texts.
+        let text = digits.get().trim_matches('"');
         let plain = text.parse().ok();
         let number = plain.or_else(|| Exact::from_scientific(text).ok().map(Decimal::from));
         number.map(Self).ok_or_else(|| serde::de::Error::custom("not a number that can be carried exactly"))
@@ -40,6 +41,15 @@ pub fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Times
             let millis = seconds.checked_mul(Exact::ONE_THOUSAND)?.trunc();
             DateTime::from_timestamp_millis(millis.try_into().ok()?).map(Timestamp::from_datetime)
         }),
+        _ => None,
+    })
+}
+
+/// For `#[serde(default, deserialize_with)]`: a text if there is one; a number by its digits.
+pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => Some(text).filter(|text| !text.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
         _ => None,
     })
 }

@@ -105,6 +105,9 @@ pub fn request_body(operation: Operation) -> Option<Value> {
         | Operation::MarketplacesDifferences
         | Operation::MarketplacesAdopt
         | Operation::MarketplacesCompare
+        | Operation::NotificationsList
+        | Operation::NotificationsGet
+        | Operation::NotificationsRerun
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe
@@ -173,6 +176,9 @@ pub fn success(operation: Operation) -> Value {
         | Operation::MarketplacesDifferences
         | Operation::MarketplacesAdopt
         | Operation::MarketplacesCompare
+        | Operation::NotificationsList
+        | Operation::NotificationsGet
+        | Operation::NotificationsRerun
         | Operation::SimulatorAdvance
         | Operation::SimulatorFaults
         | Operation::SimulatorSubscribe

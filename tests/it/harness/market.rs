@@ -60,7 +60,7 @@ impl Market {
         }
     }
 
-    fn cloud_a(&self) -> CloudAAccount {
+    pub fn cloud_a(&self) -> CloudAAccount {
         let url = format!("{}/cloud_a", self.simulator.url());
         CloudAAccount {
             access_key_id: "AKIDEXAMPLE".to_owned(),
@@ -73,7 +73,7 @@ impl Market {
         }
     }
 
-    fn cloud_b(&self) -> CloudBAccount {
+    pub fn cloud_b(&self) -> CloudBAccount {
         let url = format!("{}/cloud_b", self.simulator.url());
         CloudBAccount {
             tenant_id: "tenant-1".to_owned(),
@@ -133,8 +133,7 @@ impl Market {
         });
         let bought = self.control("POST", "cloud_b/subscriptions", body).await;
         let id = bought["subscription"]["id"].as_str().expect("an id").to_owned();
-        let adapter = mercato::marketplace::cloud_b::CloudB::new(self.cloud_b(), self.client());
-        adapter.activate(&id, "gold", None).await.expect("it can be activated");
+        self.subscribed_at(&id).await;
         let id_of = customer["id"].as_str().and_then(CustomerId::parse).expect("an id");
         let new = NewEntitlement {
             plan_id: Some("gold".to_owned()),
@@ -142,6 +141,12 @@ impl Market {
             ..NewEntitlement::of(id_of, "lst_1")
         };
         self.app.entitlement(self.organization, new).await
+    }
+
+    /// A subscription is activated, as its publisher does.
+    pub async fn subscribed_at(&self, id: &str) {
+        let adapter = mercato::marketplace::cloud_b::CloudB::new(self.cloud_b(), self.client());
+        adapter.activate(id, "gold", None).await.expect("it can be activated");
     }
 
     /// A contract of a customer of cloud_a at the marketplace, which takes usage from then on.
@@ -153,7 +158,7 @@ impl Market {
         self.control("POST", "cloud_a/agreements", body).await
     }
 
-    fn client(&self) -> mercato::marketplace::http::Client {
+    pub fn client(&self) -> mercato::marketplace::http::Client {
         let allowed = vec!["127.0.0.0/8".parse().expect("a subnet")];
         let settings = mercato::marketplace::http::ClientSettings { allowed, ..Default::default() };
         mercato::marketplace::http::Client::new(settings, self.app.clock.clone()).expect("a client")

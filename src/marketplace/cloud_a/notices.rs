@@ -1,0 +1,299 @@
+//! What `cloud_a` tells of its agreements. Each notification is a picture of the agreement at its moment, and there is
+//! nobody to ask; so an agreement is what all pictures of it together show, by their own time, in whatever order they came.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::agreements::status;
+use crate::marketplace::converge::{Outcome, Told, Trouble, converge, open_offer};
+use crate::marketplace::http::lenient;
+use crate::marketplace::inbox::Envelope;
+use crate::marketplace::terms::{Contract, ContractStatus};
+use crate::model::entitlement::{Dimension, Entitlement, EntitlementStatus};
+use crate::model::filter::{Filter, Order};
+use crate::model::lifecycle::Step;
+use crate::model::notification::Notification;
+use crate::model::page::Window;
+use crate::model::time::Timestamp;
+use crate::model::vendor::Vendor;
+use crate::resolvers::entitlements;
+use crate::store::Tenant;
+
+const ENDED: &str = "Purchase Agreement Ended";
+const DEPROVISIONED: &str = "License Deprovisioned";
+/// What is told of agreements. Of the same moment the later word counts.
+const KINDS: [&str; 5] =
+    ["Purchase Agreement Created", "Purchase Agreement Amended", "License Updated", ENDED, DEPROVISIONED];
+/// What is told of publications.
+const PUBLISHING: [&str; 4] = ["Offer Released", "Change Set Succeeded", "Change Set Failed", "Change Set Cancelled"];
+/// Contracts of the same customer and listing that are looked at.
+const SIBLINGS: usize = 20;
+
+#[derive(Deserialize)]
+struct Notice {
+    #[serde(default, deserialize_with = "lenient::text")]
+    id: Option<String>,
+    #[serde(default, rename = "detail-type", deserialize_with = "lenient::text")]
+    kind: Option<String>,
+    #[serde(default, deserialize_with = "lenient::moment")]
+    time: Option<Timestamp>,
+    #[serde(default)]
+    detail: Value,
+}
+
+/// What stands on a notification, whatever is in it.
+pub fn read(body: &str) -> Option<Envelope> {
+    let Notice { id, kind, time, detail } = serde_json::from_str(body).ok()?;
+    let subject = ["agreement", "changeSet"].into_iter().find_map(|part| detail[part]["id"].as_str());
+    Some(Envelope { id, kind, subject: subject.map(str::to_owned), at: time })
+}
+
+/// A picture of an agreement.
+#[derive(Deserialize)]
+struct Picture {
+    detail: Detail,
+}
+
+#[derive(Deserialize)]
+struct Detail {
+    agreement: Agreement,
+    #[serde(default)]
+    acceptor: Acceptor,
+    #[serde(default)]
+    offer: Named,
+    #[serde(default)]
+    license: Option<Licence>,
+    #[serde(default)]
+    product: Named,
+    #[serde(default)]
+    dimensions: Option<Vec<Measure>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Agreement {
+    id: String,
+    #[serde(default)]
+    intent: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default, deserialize_with = "lenient::moment")]
+    acceptance_time: Option<Timestamp>,
+    #[serde(default, deserialize_with = "lenient::moment")]
+    start_time: Option<Timestamp>,
+    #[serde(default, deserialize_with = "lenient::moment")]
+    end_time: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Acceptor {
+    #[serde(default, deserialize_with = "lenient::text")]
+    account_id: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Named {
+    #[serde(default)]
+    id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Licence {
+    #[serde(default)]
+    arn: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Measure {
+    key: String,
+    value: lenient::Number,
+}
+
+/// What is known of an agreement.
+struct Known {
+    contract: Contract,
+    accepted: Option<Timestamp>,
+    /// Whether something else than its end was told.
+    has_begun: bool,
+    /// Whether it takes the place of another; and whether that is a renewal.
+    follows: bool,
+    renews: bool,
+}
+
+impl Known {
+    /// None when nothing that can be read was told.
+    fn of(told: &[Notification], now: Timestamp) -> Option<Self> {
+        let place = |told: &Notification| KINDS.iter().position(|kind| *kind == told.kind);
+        let mut pictures: Vec<_> = told
+            .iter()
+            .filter_map(|told| {
+                let picture = serde_json::from_str::<Picture>(&told.body).ok()?;
+                Some(((told.occurred_at, place(told)?, told.external_id.clone()), told.kind.as_str(), picture.detail))
+            })
+            .collect();
+        pictures.sort_by(|left, right| left.0.cmp(&right.0));
+        let (_, _, first) = pictures.first()?;
+        let mut known = Self::unknown(first);
+        let mut word = String::new();
+        for (_, kind, detail) in &pictures {
+            known.learn(kind, detail);
+            // What has ended has ended, whatever was told later of the time before.
+            if word.is_empty() || word == "ACTIVE" || *kind == ENDED {
+                word.clone_from(&detail.agreement.status);
+            }
+        }
+        let started = known.contract.start.is_none_or(|start| start <= now) && known.contract.licence.is_some();
+        known.contract.status = status(&word, started);
+        known.date(&pictures.iter().map(|(_, kind, detail)| (*kind, detail)).collect::<Vec<_>>());
+        Some(known)
+    }
+
+    fn unknown(detail: &Detail) -> Self {
+        let contract = Contract {
+            id: detail.agreement.id.clone(),
+            customer: String::new(),
+            email: None,
+            listing: String::new(),
+            plan: None,
+            dimensions: Vec::new(),
+            vendor_offer_id: None,
+            start: None,
+            end: None,
+            status: ContractStatus::Superseded,
+            auto_renew: None,
+            licence: None,
+        };
+        Self { contract, accepted: None, has_begun: false, follows: false, renews: false }
+    }
+
+    fn learn(&mut self, kind: &str, detail: &Detail) {
+        let contract = &mut self.contract;
+        let set = |known: &mut String, told: &Option<String>| known.clone_from(told.as_ref().unwrap_or(&known.clone()));
+        set(&mut contract.customer, &detail.acceptor.account_id);
+        set(&mut contract.listing, &detail.product.id);
+        contract.vendor_offer_id = detail.offer.id.clone().or(contract.vendor_offer_id.take());
+        contract.start = detail.agreement.start_time.or(contract.start);
+        if let Some(measures) = &detail.dimensions {
+            let dimension =
+                |measure: &Measure| Dimension { key: measure.key.clone(), value: measure.value.0, description: None };
+            contract.dimensions = measures.iter().map(dimension).collect();
+        }
+        let licence = detail.license.as_ref().and_then(|licence| licence.arn.clone());
+        contract.licence = if kind == DEPROVISIONED { None } else { licence.or(contract.licence.take()) };
+        self.accepted = detail.agreement.acceptance_time.or(self.accepted);
+        self.has_begun |= kind != ENDED;
+        self.renews |= detail.agreement.intent == "RENEW";
+        self.follows |= matches!(detail.agreement.intent.as_str(), "RENEW" | "REPLACE");
+    }
+
+    /// Its end. That of an agreement which another one carries on is told as the moment of that, and is not one.
+    fn date(&mut self, pictures: &[(&str, &Detail)]) {
+        let goes_on = self.contract.status == ContractStatus::Superseded;
+        let ends = pictures.iter().filter(|(kind, _)| *kind != ENDED || !goes_on);
+        self.contract.end = ends.filter_map(|(_, detail)| detail.agreement.end_time).next_back();
+    }
+
+    fn is_superseded(&self) -> bool {
+        self.contract.status == ContractStatus::Superseded
+    }
+
+    fn told(&self, now: Timestamp) -> Result<Told, Outcome> {
+        let started = self.contract.start.is_none_or(|start| start <= now) && self.contract.licence.is_some();
+        let status = match &self.contract.status {
+            ContractStatus::Known(status) => *status,
+            ContractStatus::Superseded if started => EntitlementStatus::Active,
+            ContractStatus::Superseded => EntitlementStatus::Pending,
+            ContractStatus::Other(word) => {
+                return Err(Outcome::Ignored(format!("the agreement is {word}, which is not known")));
+            }
+        };
+        Ok(Told { vendor: Vendor::CloudA, contract: self.contract.clone(), status, renews: self.renews })
+    }
+}
+
+/// Brings the entitlement to what is known of the agreement.
+pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outcome, Trouble> {
+    let kind = notification.kind.as_str();
+    if PUBLISHING.contains(&kind) {
+        return Ok(Outcome::Ignored("the publisher asks for it itself".to_owned()));
+    }
+    if !KINDS.contains(&kind) {
+        return Ok(Outcome::Ignored(format!("unknown kind {kind}")));
+    }
+    let now = tenant.clock().now();
+    let Some(known) = know(tenant, &notification.subject, now).await? else {
+        return Err(Trouble::Never("nothing that can be read was told of the agreement".to_owned()));
+    };
+    let told = match known.told(now) {
+        Ok(told) => told,
+        Err(outcome) => return Ok(outcome),
+    };
+    let own = tenant.entitlements_at(Vendor::CloudA, &told.contract.id).await?.into_iter().next();
+    let siblings = siblings(tenant, &told, now).await?;
+    if known.is_superseded() && (!known.has_begun || siblings.iter().any(|(_, sibling)| known.precedes(sibling))) {
+        return superseded(tenant, own).await;
+    }
+    let before = match &own {
+        None if known.follows && open_offer(tenant, &told).await?.is_none() => predecessor(&known, &siblings),
+        _ => None,
+    };
+    let outcome = converge(tenant, &told, before).await?;
+    if own.is_some() && known.follows {
+        for (left, _) in siblings.iter().filter(|(_, sibling)| sibling.is_superseded() && sibling.precedes(&known)) {
+            superseded(tenant, Some(left.clone())).await?;
+        }
+    }
+    Ok(outcome)
+}
+
+async fn know(tenant: &Tenant, agreement: &str, now: Timestamp) -> Result<Option<Known>, Trouble> {
+    Ok(Known::of(&tenant.notifications_of(Vendor::CloudA, agreement).await?, now))
+}
+
+impl Known {
+    /// Whether the other one may be what carries it on.
+    fn precedes(&self, other: &Self) -> bool {
+        other.follows && other.contract.id != self.contract.id && self.accepted <= other.accepted
+    }
+}
+
+/// What the customer has of the same listing under other agreements, and what is known of those.
+async fn siblings(tenant: &Tenant, told: &Told, now: Timestamp) -> Result<Vec<(Entitlement, Known)>, Trouble> {
+    let Some(customer) = tenant.find_customer_at(Vendor::CloudA, &told.contract.customer).await? else {
+        return Ok(Vec::new());
+    };
+    let listing_id = Some(told.contract.listing.clone());
+    let filter = Filter { customer: Some(customer.id), listing_id, ..Filter::default() };
+    let window = Window { limit: SIBLINGS, after: None };
+    let mut found = Vec::new();
+    for entitlement in tenant.list_entitlements(&filter, Order::Newest, window).await?.items {
+        let other = entitlement.agreement_id.clone().filter(|agreement| *agreement != told.contract.id);
+        if let Some(agreement) = other
+            && let Some(known) = know(tenant, &agreement, now).await?
+        {
+            found.push((entitlement, known));
+        }
+    }
+    Ok(found)
+}
+
+/// What a renewal or replacement carries on: what another agreement is said to, else the only one that there is.
+fn predecessor(known: &Known, siblings: &[(Entitlement, Known)]) -> Option<Entitlement> {
+    let mut live =
+        siblings.iter().filter(|(entitlement, sibling)| entitlement.status.is_live() && sibling.precedes(known));
+    let said = live.clone().find(|(_, sibling)| sibling.is_superseded());
+    let only = live.next().filter(|_| live.next().is_none());
+    said.or(only).map(|(entitlement, _)| entitlement.clone())
+}
+
+/// The entitlement of an agreement that has its successor already goes: the successor's stays.
+async fn superseded(tenant: &Tenant, own: Option<Entitlement>) -> Result<Outcome, Trouble> {
+    match own.filter(|own| own.status.is_live()) {
+        None => Ok(Outcome::Ignored("another agreement carries it on".to_owned())),
+        Some(own) => {
+            let gone = entitlements::advance(tenant, own.id, Step::Cancel).await?;
+            Ok(Outcome::Applied(format!("{} cancel: another agreement carries it on", gone.id)))
+        }
+    }
+}

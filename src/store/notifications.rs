@@ -1,0 +1,265 @@
+//! What marketplaces told us: kept once, taken up in order, and what became of it.
+
+use std::time::Duration;
+
+use surrealdb::types::{Object, RecordId, SurrealValue};
+
+use super::documents::never;
+use super::outbox::LEASE;
+use super::pages::{Placed, page_of, rows_of};
+use super::write::{Block, Plan};
+use super::{Store, Tenant, errors, organization_of, own_key, vars};
+use crate::error::{Error, Result};
+use crate::model::id::{NotificationId, OrganizationId};
+use crate::model::notification::{NewNotification, Notification, NotificationFilter, NotificationVerdict};
+use crate::model::page::{Page, Window};
+use crate::model::time::Timestamp;
+use crate::model::vendor::Vendor;
+
+const TABLE: &str = "notification";
+/// Notifications of one contract that are looked at together: the newest.
+const OF_ONE: i64 = 500;
+/// How often a statement is tried while it collides with another.
+const TRIES: u32 = 8;
+
+#[derive(Clone, SurrealValue)]
+struct Row {
+    id: RecordId,
+    vendor: Vendor,
+    external: String,
+    kind: String,
+    subject: String,
+    at: Timestamp,
+    body: String,
+    verdict: Option<NotificationVerdict>,
+    reason: Option<String>,
+    tries: i64,
+}
+
+impl Placed for Row {
+    fn position(&mut self) -> Option<String> {
+        own_key(&self.id).ok().map(str::to_owned)
+    }
+}
+
+impl Row {
+    fn into_model(self) -> Result<Notification> {
+        let id = NotificationId::from_key(own_key(&self.id)?);
+        let id = id.ok_or_else(|| Error::internal("a notification's key is broken"))?;
+        Ok(Notification {
+            id,
+            organization_id: organization_of(&self.id)?,
+            vendor: self.vendor,
+            external_id: self.external,
+            kind: self.kind,
+            subject: self.subject,
+            occurred_at: self.at,
+            received_at: id.created_at(),
+            verdict: self.verdict,
+            reason: self.reason,
+            tries: u32::try_from(self.tries).unwrap_or_default(),
+            body: self.body,
+        })
+    }
+}
+
+/// Something that is due, and the first of its subject that has no verdict yet.
+#[derive(SurrealValue)]
+struct DueRow {
+    row: Row,
+    due: Timestamp,
+    first: Option<FirstRow>,
+}
+
+#[derive(Clone, SurrealValue)]
+struct FirstRow {
+    id: RecordId,
+    due: Timestamp,
+    at: Timestamp,
+    key: String,
+}
+
+/// Keys are inverted, so what was received first has the greatest.
+const LOOK: &str = "RETURN (SELECT * FROM notification WITH INDEX notification_due WHERE due <= $now
+    ORDER BY due LIMIT $limit).map(|$row| { row: $row, due: $row.due, first: IF $row.subject = '' { NONE } ELSE {
+        (SELECT id, due, at, key FROM notification WITH INDEX notification_open
+            WHERE organization = $row.organization AND subject = $row.subject AND due < $never
+            ORDER BY at ASC, key DESC LIMIT 1)[0] } })";
+
+/// By compare and set: of several processes one moves each.
+const MOVE: &str = "RETURN array::flatten($steps.map(|$move|
+    (UPDATE $move.id SET due = $move.to WHERE due = $move.was RETURN VALUE id)))";
+
+impl Store {
+    /// Takes up what is due: of each subject only its first notification that has no verdict. Of several processes each
+    /// gets others.
+    pub async fn take_notifications(&self, limit: i64) -> Result<Vec<Notification>> {
+        let now = self.clock().now();
+        let (leased, vars) = (now.plus(LEASE), vars! { "now" => now, "never" => never(), "limit" => limit });
+        let found: Vec<DueRow> = self.ask(LOOK, vars).await?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let own: Vec<RecordId> = found.iter().filter(|row| row.is_first()).map(|row| row.row.id.clone()).collect();
+        let steps: Vec<Object> = found.iter().filter_map(|row| row.moved(&own, now, leased)).collect();
+        let moved: Vec<RecordId> = match self.ask(MOVE, vars! { "steps" => steps }).await {
+            // Another process was at it in the same moment.
+            Err(Error::Unavailable(_)) => return Ok(Vec::new()),
+            done => done?,
+        };
+        let taken = found.into_iter().map(|row| row.row).filter(|row| own.contains(&row.id) && moved.contains(&row.id));
+        taken.map(Row::into_model).collect()
+    }
+}
+
+impl DueRow {
+    fn is_first(&self) -> bool {
+        self.first.as_ref().is_none_or(|first| first.id == self.row.id)
+    }
+
+    /// The first of a subject is leased; those behind it wait with it, so that they fill no portion meanwhile.
+    fn moved(&self, own: &[RecordId], now: Timestamp, leased: Timestamp) -> Option<Object> {
+        let to = match &self.first {
+            Some(first) if first.id != self.row.id => {
+                if own.contains(&first.id) {
+                    leased
+                } else {
+                    first.due
+                }
+            }
+            _ => leased,
+        };
+        (to > now).then(|| vars! { "id" => self.row.id.clone(), "was" => self.due, "to" => to })
+    }
+}
+
+/// After a verdict the next of the subject is due at once.
+const SETTLE: &str = "{
+    UPDATE $record SET verdict = $verdict, reason = $reason, tries = $tries, due = $due RETURN NONE;
+    IF $verdict != NONE AND $subject != '' {
+        LET $next = SELECT id, at, key FROM notification WITH INDEX notification_open
+            WHERE organization = $org AND subject = $subject AND due < $never ORDER BY at ASC, key DESC LIMIT 1;
+        FOR $row IN $next { UPDATE $row.id SET due = $now WHERE due > $now RETURN NONE };
+    };
+}";
+
+const KEEP: &str = "{
+    IF array::len((SELECT VALUE id FROM notification WITH INDEX notification_once
+        WHERE organization = $org AND vendor = $vendor AND external = $external LIMIT 1)) > 0 { RETURN false };
+    CREATE ONLY $record CONTENT $content RETURN NONE;
+    RETURN true;
+}";
+
+impl Tenant {
+    /// Keeps a notification, and answers whether it is new: the marketplace's id of it is kept once.
+    pub async fn keep_notification(&self, new: &NewNotification) -> Result<bool> {
+        let id = NotificationId(self.clock().mint());
+        let content = vars! {
+            "organization" => self.organization.to_string(), "key" => id.key(), "vendor" => new.vendor,
+            "external" => new.external_id.as_str(), "kind" => new.kind.as_str(), "subject" => new.subject.as_str(),
+            "at" => new.occurred_at, "body" => new.body.as_str(), "due" => self.clock().now(),
+        };
+        let vars = vars! {
+            "org" => self.organization.to_string(), "vendor" => new.vendor, "external" => new.external_id.as_str(),
+            "record" => self.record(TABLE, id.key()), "content" => content,
+        };
+        let kept = insist(|| self.store.ask::<Option<bool>>(KEEP, vars.clone())).await;
+        match kept {
+            Err(error) if errors::is_taken(&error, "notification_once") => Ok(false),
+            kept => Ok(kept?.unwrap_or_default()),
+        }
+    }
+
+    /// What became of a notification; without a verdict it is tried again then.
+    pub async fn settle_notification(
+        &self,
+        of: &Notification,
+        (verdict, reason): (Option<NotificationVerdict>, Option<String>),
+        due: Option<Timestamp>,
+    ) -> Result<()> {
+        let vars = vars! {
+            "record" => self.record(TABLE, of.id.key()), "verdict" => verdict, "reason" => reason,
+            "tries" => i64::from(of.tries) + 1, "due" => due.unwrap_or_else(never), "never" => never(),
+            "now" => self.clock().now(), "org" => self.organization.to_string(), "subject" => of.subject.as_str(),
+        };
+        insist(|| self.store.run(SETTLE, vars.clone())).await
+    }
+
+    /// All that was told of one subject, the newest of very many; in no order.
+    pub async fn notifications_of(&self, vendor: Vendor, subject: &str) -> Result<Vec<Notification>> {
+        const FIND: &str = "SELECT * FROM notification WITH INDEX notification_subject
+            WHERE organization = $org AND subject = $subject AND vendor = $vendor ORDER BY key LIMIT $most";
+        let vars = vars! {
+            "org" => self.organization.to_string(), "subject" => subject, "vendor" => vendor, "most" => OF_ONE,
+        };
+        self.store.ask::<Vec<Row>>(FIND, vars).await?.into_iter().map(Row::into_model).collect()
+    }
+
+    pub async fn get_notification(&self, id: NotificationId) -> Result<Notification> {
+        let vars = vars! { "record" => self.record(TABLE, id.key()) };
+        let found: Option<Row> = self.store.ask("SELECT * FROM ONLY $record", vars).await?;
+        found.ok_or(Error::NOT_FOUND)?.into_model()
+    }
+
+    /// Newest first.
+    pub async fn list_notifications(&self, filter: &NotificationFilter, window: Window) -> Result<Page<Notification>> {
+        const BY_SUBJECT: &str = "SELECT * FROM notification WITH INDEX notification_subject
+            WHERE organization = $org AND subject = $subject AND key > $after
+                AND ($vendor = NONE OR vendor = $vendor) AND ($verdict = NONE OR verdict = $verdict)
+            ORDER BY key LIMIT $rows TIMEOUT 5s";
+        const BY_VERDICT: &str = "SELECT * FROM notification WITH INDEX notification_verdict
+            WHERE organization = $org AND verdict = $verdict AND key > $after AND ($vendor = NONE OR vendor = $vendor)
+            ORDER BY key LIMIT $rows TIMEOUT 5s";
+        const BY_VENDOR: &str = "SELECT * FROM notification WITH INDEX notification_vendor
+            WHERE organization = $org AND vendor = $vendor AND key > $after ORDER BY key LIMIT $rows TIMEOUT 5s";
+        let limit = window.limit;
+        let find = match filter {
+            NotificationFilter { subject: Some(_), .. } => BY_SUBJECT,
+            NotificationFilter { verdict: Some(_), .. } => BY_VERDICT,
+            NotificationFilter { vendor: Some(_), .. } => BY_VENDOR,
+            _ => return self.page::<Row>(TABLE, window).await?.try_map(Row::into_model),
+        };
+        let vars = vars! {
+            "org" => self.organization.to_string(), "subject" => filter.subject.clone(), "verdict" => filter.verdict,
+            "vendor" => filter.vendor, "after" => window.after.unwrap_or_default(), "rows" => rows_of(limit),
+        };
+        page_of(self.store.ask::<Vec<Row>>(find, vars).await?, limit)?.try_map(Row::into_model)
+    }
+
+    /// Has a notification applied again, as though it had just come.
+    pub fn plan_rerun(&self, of: Notification, actor: &str) -> Plan<Notification> {
+        const RERUN: &str =
+            "UPDATE ONLY $notification SET verdict = NONE, reason = NONE, tries = 0, due = $due RETURN NONE;";
+        let vars = vars! { "notification" => self.record(TABLE, of.id.key()), "due" => self.clock().now() };
+        let block = Block::default().then(RERUN, vars);
+        let block = self.audited(block, actor, "notification.rerun", of.id.to_string());
+        Plan::quiet(Notification { verdict: None, reason: None, tries: 0, ..of }, block)
+    }
+
+    /// Writes down that somebody who is not the marketplace spoke in its name.
+    pub async fn note_refusal(&self, vendor: Vendor, why: &str) -> Result<()> {
+        let noted = || self.audited(Block::default(), vendor.as_str(), "notification.refused", why.to_owned());
+        self.write(|| async { Ok(Plan::quiet((), noted())) }).await
+    }
+}
+
+/// Repeats what collided with another process, for a while.
+async fn insist<T, F: Future<Output = Result<T>>>(run: impl Fn() -> F) -> Result<T> {
+    let mut pause = Duration::from_millis(2);
+    for _ in 1..TRIES {
+        match run().await {
+            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
+            done => return done,
+        }
+        pause *= 2;
+    }
+    run().await
+}
+
+/// The organization that an address names, if it is one.
+impl Store {
+    pub async fn find_tenant(&self, organization: &str) -> Result<Option<Tenant>> {
+        let Some(id) = OrganizationId::parse(organization) else { return Ok(None) };
+        Ok(self.organization_exists(id).await?.then(|| self.tenant(id, None)))
+    }
+}
