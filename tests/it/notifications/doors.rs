@@ -1,0 +1,317 @@
+//! Who may tell us something, and what is kept of it.
+
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+use axum::Router;
+use axum::routing::get;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use chrono::TimeDelta;
+use mercato::marketplace::accounts::{Account, CloudAAccount, CloudBAccount};
+use mercato::model::id::OrganizationId;
+use mercato::model::vendor::Vendor;
+use mercato::resolvers::{marketplaces, notifications};
+use serde_json::{Value, json};
+
+use crate::harness::{Reply, TestApp};
+
+const MARKETPLACE: &str = "20e940b3-4c77-4b0b-9a53-9e16a1b010a7";
+/// Nobody listens there.
+const CLOSED: &str = "http://127.0.0.1:1";
+
+struct Signer(KeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        Self(KeyPair::generate(KeySize::Rsa2048).expect("a key"))
+    }
+
+    /// RFC 8017's form: after nine bytes the modulus, and the exponent at the end.
+    fn set(&self) -> Value {
+        let der = self.0.public_key().as_ref();
+        let (modulus, exponent) = (BASE64.encode(&der[9..9 + 256]), BASE64.encode(&der[der.len() - 3..]));
+        json!({ "keys": [{ "kty": "RSA", "use": "sig", "kid": "k1", "n": modulus, "e": exponent }] })
+    }
+
+    fn sign(&self, claims: &Value) -> String {
+        let header = json!({ "alg": "RS256", "kid": "k1", "typ": "JWT" });
+        let text = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
+        let mut signature = vec![0; self.0.public_modulus_len()];
+        self.0.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature).expect("a signature");
+        format!("{text}.{}", BASE64.encode(signature))
+    }
+}
+
+/// A service whose organization has accounts at marketplaces that do not answer; only the keys are there.
+struct Doors {
+    app: TestApp,
+    organization: OrganizationId,
+    signer: Signer,
+}
+
+impl Doors {
+    async fn new() -> Self {
+        let (app, signer) = (TestApp::new().await, Signer::new());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let keys = format!("http://{}", listener.local_addr().expect("an address"));
+        let set = signer.set().to_string();
+        let router = Router::new().route("/", get(move || async { set }));
+        tokio::spawn(async move { axum::serve(listener, router).await.expect("it serves") });
+        let organization = app.organization("Acme").await;
+        let doors = Self { app, organization, signer };
+        doors.connect(&account_a()).await;
+        doors.connect(&account_b(&keys)).await;
+        doors
+    }
+
+    async fn connect(&self, account: &Account) {
+        let text = serde_json::to_string(account).expect("JSON");
+        let call = self.app.operator(self.organization);
+        marketplaces::connect(&call, account.vendor(), &text).await.expect("it is kept");
+    }
+
+    fn claims(&self, changed: Value) -> Value {
+        let now = self.app.clock.now().as_seconds();
+        let mut claims = json!({ "aud": "client-1", "tid": "tenant-1", "appid": MARKETPLACE, "exp": now + 3600 });
+        for (name, value) in changed.as_object().expect("an object") {
+            claims[name] = value.clone();
+        }
+        claims
+    }
+
+    fn token(&self) -> String {
+        self.signer.sign(&self.claims(json!({})))
+    }
+
+    async fn tell(&self, organization: &str, vendor: &str, header: Option<(&str, &str)>, body: &str) -> Reply {
+        let url = format!("{}/marketplace/{vendor}/{organization}", self.app.app.base_url);
+        let mut request = self.app.http.post(url).body(body.to_owned()).header("content-type", "application/json");
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        Reply::of(request).await
+    }
+
+    async fn tell_b(&self, token: &str, body: &str) -> Reply {
+        let bearer = format!("Bearer {token}");
+        self.tell(&self.organization.to_string(), "cloud_b", Some(("authorization", &bearer)), body).await
+    }
+
+    async fn tell_a(&self, body: &str) -> Reply {
+        self.tell(&self.organization.to_string(), "cloud_a", Some(("x-mercato-secret", "told")), body).await
+    }
+
+    async fn refusals(&self) -> Vec<Value> {
+        self.app.rows("SELECT * FROM audit WHERE action = 'notification.refused' ORDER BY id DESC").await
+    }
+
+    async fn count(&self) -> usize {
+        self.app.rows("SELECT id FROM notification").await.len()
+    }
+}
+
+fn account_a() -> Account {
+    Account::CloudA(CloudAAccount {
+        access_key_id: "AKIDEXAMPLE".to_owned(),
+        secret_access_key: "s3cret".into(),
+        region: "us-east-1".to_owned(),
+        metering_url: CLOSED.to_owned(),
+        catalog_url: CLOSED.to_owned(),
+        agreements_url: CLOSED.to_owned(),
+        notification_secret: "told".into(),
+    })
+}
+
+fn account_b(keys: &str) -> Account {
+    Account::CloudB(CloudBAccount {
+        tenant_id: "tenant-1".to_owned(),
+        client_id: "client-1".to_owned(),
+        client_secret: "s3cret".into(),
+        token_url: CLOSED.to_owned(),
+        base_url: CLOSED.to_owned(),
+        ingestion_url: CLOSED.to_owned(),
+        keys_url: keys.to_owned(),
+        audience: "client-1".to_owned(),
+        publisher_id: "acme".to_owned(),
+    })
+}
+
+fn notice(id: &str) -> String {
+    json!({ "id": id, "action": "Suspend", "subscriptionId": "sub-1", "timeStamp": "2026-01-05T10:00:00.1234567Z" })
+        .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_marketplace_is_believed() {
+    let doors = Doors::new().await;
+    let own = doors.organization.to_string();
+    let now = doors.app.clock.now().as_seconds();
+    let with = |changed| format!("Bearer {}", doors.signer.sign(&doors.claims(changed)));
+    let forged = format!("Bearer {}", Signer::new().sign(&doors.claims(json!({}))));
+    let none = BASE64.encode(r#"{"alg":"none"}"#);
+    let unsigned = format!("Bearer {none}.{}.", BASE64.encode(doors.claims(json!({})).to_string()));
+    let (expired, audience) = (with(json!({ "exp": now - 61 })), with(json!({ "aud": "another" })));
+    let (tenant, caller) = (with(json!({ "tid": "another" })), with(json!({ "appid": "another" })));
+    let good = format!("Bearer {}", doors.token());
+    let basic = good.replace("Bearer", "Basic");
+    let (authorization, secret) = ("authorization", "x-mercato-secret");
+    let table: [(&str, &str, Option<(&str, &str)>, Option<&str>); 14] = [
+        (&own, "cloud_b", None, Some("the token is missing")),
+        (&own, "cloud_b", Some((authorization, &forged)), Some("the token's signature does not fit")),
+        (&own, "cloud_b", Some((authorization, &expired)), Some("the token has expired")),
+        (&own, "cloud_b", Some((authorization, &audience)), Some("the token is for another application")),
+        (&own, "cloud_b", Some((authorization, &tenant)), Some("the token is of another tenant")),
+        (&own, "cloud_b", Some((authorization, &caller)), Some("the token is not from the marketplace")),
+        (&own, "cloud_b", Some((authorization, &unsigned)), Some("the token is not signed with RS256")),
+        (&own, "cloud_b", Some((authorization, "Bearer x.y")), Some("the token is not a JWT with an expiry")),
+        (&own, "cloud_b", Some((authorization, &basic)), Some("the token is missing")),
+        (&own, "cloud_a", None, Some("the secret is missing")),
+        (&own, "cloud_a", Some((secret, "tolD")), Some("the secret is another one")),
+        (&own, "cloud_a", Some((secret, "")), Some("the secret is another one")),
+        ("org_01KE6X17G0C9ZQ4T8V2N5B7XKD", "cloud_b", Some((authorization, &good)), None),
+        ("nonsense", "cloud_a", Some((secret, "told")), None),
+    ];
+    let mut noted = 0;
+    let mut answers = Vec::new();
+    for (organization, vendor, header, why) in table {
+        doors.app.advance(TimeDelta::seconds(1));
+        let reply = doors.tell(organization, vendor, header, &notice("op-1")).await;
+        assert_eq!(reply.status, 401, "{vendor} {header:?}");
+        assert_eq!(reply.json()["code"], json!(401));
+        answers.push(reply.text);
+        noted += usize::from(why.is_some());
+        let refusals = doors.refusals().await;
+        assert_eq!(refusals.len(), noted, "{vendor} {header:?}");
+        if let Some(why) = why {
+            let newest = refusals.iter().max_by_key(|row| std::cmp::Reverse(row["id"].to_string()));
+            let newest = newest.expect("an entry");
+            assert_eq!((newest["target"].clone(), newest["actor"].clone()), (json!(why), json!(vendor)));
+        }
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "nothing tells what is wrong: {answers:?}");
+    assert_eq!(doors.count().await, 0);
+
+    // Within a second one entry stands for all.
+    for _ in 0..5 {
+        doors.tell(&own, "cloud_a", None, "{}").await;
+    }
+    assert_eq!(doors.refusals().await.len(), noted + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_organization_without_an_account_believes_nobody() {
+    let doors = Doors::new().await;
+    let call = doors.app.operator(doors.organization);
+    marketplaces::disconnect(&call, Vendor::CloudA).await.expect("it is gone");
+    let refused = doors.tell_a("{}").await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(doors.refusals().await[0]["target"], json!("no account is connected"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_cannot_be_had_are_not_a_refusal() {
+    let doors = Doors::new().await;
+    doors.connect(&account_b(CLOSED)).await;
+    let later = doors.tell_b(&doors.token(), &notice("op-1")).await;
+    assert_eq!(later.status, 503, "{}", later.text);
+    assert!(later.headers.contains_key("retry-after"));
+    assert!(doors.refusals().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_is_kept_once_and_answered_before_it_is_applied() {
+    let doors = Doors::new().await;
+    assert_eq!(doors.tell_b(&doors.token(), &notice("op-0")).await.status, 200);
+    let token = doors.token();
+    for _ in 0..3 {
+        let started = Instant::now();
+        let told = doors.tell_b(&token, &notice("op-1")).await;
+        // The marketplace does not answer at all: only the keys were asked for, and they are known by now.
+        assert!(started.elapsed() < Duration::from_secs(1), "it took {:?}", started.elapsed());
+        assert_eq!((told.status, told.text.as_str()), (200, "{}"));
+    }
+    assert_eq!(doors.count().await, 2);
+    // The same token with another id is another notification; so is the same id of the other marketplace.
+    assert_eq!(doors.tell_b(&token, &notice("op-2")).await.status, 200);
+    assert_eq!(doors.tell_a(&notice("op-1")).await.status, 200);
+    assert_eq!(doors.count().await, 4);
+    // One at a time of a subscription, and it waits until the marketplace answers.
+    assert_eq!(doors.app.app.inbox.run().await.expect("the inbox's work"), 2);
+    let waiting = doors.app.rows("SELECT * FROM notification WHERE vendor = 'cloud_b' AND tries = 1").await;
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    assert_eq!(waiting[0]["external"], json!("op-0"));
+    assert!(waiting[0]["reason"].as_str().is_some_and(|reason| reason.contains("could not be reached")));
+    assert_eq!(waiting[0]["verdict"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_kept_once_however_many_come_at_a_time() {
+    let doors = Doors::new().await;
+    let body = notice("op-1");
+    let told = (0..16).map(|_| doors.tell_a(&body));
+    for reply in futures_util::future::join_all(told).await {
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+    assert_eq!(doors.count().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_refused_and_what_can_is_kept() {
+    let doors = Doors::new().await;
+    for garbled in ["", "{", "[]", "\"x\"", "\u{0}"] {
+        assert_eq!(doors.tell_a(garbled).await.status, 400, "{garbled:?}");
+    }
+    let huge = format!("{{\"id\": \"{}\"}}", "x".repeat(256 * 1024));
+    let refused = doors.tell_a(&huge).await;
+    assert_eq!((refused.status, refused.json()["code"].clone()), (413, json!(413)));
+    assert_eq!(doors.count().await, 0);
+    // Without an id it is known by what it says.
+    for odd in ["{}", "{}", "{\"id\": 7}", "{\"id\": \"a\\u0000b\"}", "{\"id\": [], \"detail\": 3}"] {
+        assert_eq!(doors.tell_a(odd).await.status, 200, "{odd}");
+    }
+    assert_eq!(doors.count().await, 4);
+    let url = format!("{}/marketplace/cloud_a/{}", doors.app.app.base_url, doors.organization);
+    assert_eq!(Reply::of(doors.app.http.get(url)).await.status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn administrators_read_them_and_nobody_else() {
+    let doors = Doors::new().await;
+    for id in ["op-1", "op-2", "op-3"] {
+        doors.app.advance(TimeDelta::milliseconds(5));
+        doors.tell_a(&notice(id)).await;
+        doors.tell_b(&doors.token(), &notice(id)).await;
+    }
+    let call = doors.app.operator(doors.organization);
+    let page = |first, after| mercato::model::page::PageRequest::from_arguments(Some(first), after);
+    let filter = |vendor, subject: Option<&str>| mercato::model::notification::NotificationFilter {
+        vendor,
+        subject: subject.map(str::to_owned),
+        verdict: None,
+    };
+    let all = notifications::list(&call, filter(None, None), page(4, None)).await.expect("a list");
+    assert_eq!((all.items.len(), all.has_more), (4, true));
+    assert!(all.items.is_sorted_by_key(|kept| std::cmp::Reverse(kept.id)));
+    for (vendor, subject, count) in
+        [(Some(Vendor::CloudB), None, 3), (None, Some("sub-1"), 3), (Some(Vendor::CloudA), Some("sub-1"), 0)]
+    {
+        let first = notifications::list(&call, filter(vendor, subject), page(2, None)).await.expect("a list");
+        assert_eq!(first.items.len(), count.min(2), "{vendor:?} {subject:?}");
+        assert_eq!(first.has_more, count > 2);
+        let scope =
+            call.cursor_scope(mercato::model::page::ListName::Notifications, mercato::model::filter::Order::Newest);
+        let Some(after) = first.next().map(|position| scope.encode(position)) else { continue };
+        let rest = notifications::list(&call, filter(vendor, subject), page(2, Some(after))).await.expect("a list");
+        assert_eq!((rest.items.len(), rest.has_more), (count - 2, false));
+    }
+    let other = doors.app.operator(doors.app.organization("Other").await);
+    let id = all.items[0].id.to_string();
+    notifications::get(&other, &id).await.expect_err("it is not theirs");
+    assert_eq!(notifications::get(&call, &id).await.expect("it is").body, notice("op-3"));
+    let party = doors.app.party_in(doors.organization, mercato::model::scope::Scope::ALL).await;
+    let body = party.graphql("{ notifications { nodes { id } } }", json!({})).await.json();
+    assert_eq!(body["errors"][0]["extensions"]["status"], json!(403));
+}
