@@ -96,6 +96,19 @@
 //! 5. What the marketplace says goes through [`resolvers::offers::publish`] and [`resolvers::metering::settle`], which emit
 //!    the events.
 //!
+//! # What happens to a notification of a marketplace
+//!
+//! 1. [`marketplace::inbound`] asks the organization's adapter whether it is the marketplace: a secret, or a JWT by keys
+//!    that are fetched once and remembered. Whoever it is not gets one answer for all, and an audit entry.
+//! 2. The body is kept as it came, once for each of the marketplace's ids, and answered with 200. Nothing of it was done.
+//! 3. [`marketplace::inbox`] is woken, and looks by itself. It takes up the first of each contract that has no verdict;
+//!    `due` is its lease.
+//! 4. `cloud_b`'s is a reason to ask: the change is acknowledged, the subscription fetched. `cloud_a`'s is a picture: the
+//!    agreement is what all pictures of it show.
+//! 5. `marketplace::converge` finds or creates customer and entitlement, and takes steps of [`model::lifecycle`] until there
+//!    is no difference left. So order and number of notifications do not matter.
+//! 6. The verdict and its reason are written, and the next of the contract is due.
+//!
 //! # What happens when a secret is regenerated
 //!
 //! 1. [`resolvers::applications::regenerate_secret`] passes [`call::Call::grant_itself`]: the application itself, or an

@@ -77,7 +77,7 @@ async fn what_is_no_difference_cannot_be_adopted() {
     let market = Market::new().await;
     let call = market.app.operator(market.organization);
     let refused = marketplaces::adopt(&call, Vendor::CloudB, "nothing").await.expect_err("there is none");
-    assert_eq!(refused.to_string(), "Not found");
+    assert_eq!(refused.to_string(), "Resource not found");
     let alone = Market::unconnected().await;
     let call = alone.app.operator(alone.organization);
     let refused = marketplaces::compare(&call, Vendor::CloudA).await.expect_err("there is no account");

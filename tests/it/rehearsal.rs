@@ -19,15 +19,21 @@ struct End {
     told: BTreeMap<String, usize>,
 }
 
-/// Some minutes, in which both sides do their work.
+/// Some minutes with these faults and some without them, in which both sides do their work.
 async fn pass(market: &mut Market) {
+    work(market).await;
+    market.faults(json!({})).await;
+    work(market).await;
+    market.party.refresh().await;
+}
+
+async fn work(market: &Market) {
     for _ in 0..8 {
         market.pass(TimeDelta::minutes(1)).await;
         let settled = market.control("POST", "settle", json!({ "retries": true })).await;
         assert_eq!(settled["settled"], json!(true), "{settled}");
         market.app.app.inbox.run().await.expect("the inbox's work");
     }
-    market.party.refresh().await;
 }
 
 /// The contract at the marketplace: its path in the control, and what it is.
@@ -46,7 +52,6 @@ async fn rehearse(vendor: &str, account: &str, faults: &Value) -> End {
     let customer = market.customer(vendor, account).await;
     market.faults(faults.clone()).await;
     let offer = market.new_offer(&customer, vendor).await;
-    pass(&mut market).await;
     pass(&mut market).await;
     let live = market.offer(&offer).await;
     let id = live["vendorOfferId"].as_str().unwrap_or_else(|| panic!("{faults}: it is published: {live:#}"));

@@ -12,6 +12,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use chrono::TimeDelta;
 use mercato::marketplace::accounts::{Account, CloudAAccount, CloudBAccount};
 use mercato::model::id::OrganizationId;
+use mercato::model::scope::Scope;
 use mercato::model::vendor::Vendor;
 use mercato::resolvers::{marketplaces, notifications};
 use serde_json::{Value, json};
@@ -278,7 +279,7 @@ async fn what_cannot_be_read_is_refused_and_what_can_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn administrators_read_them_and_nobody_else() {
+async fn whoever_may_read_entitlements_reads_them() {
     let doors = Doors::new().await;
     for id in ["op-1", "op-2", "op-3"] {
         doors.app.advance(TimeDelta::milliseconds(5));
@@ -311,7 +312,13 @@ async fn administrators_read_them_and_nobody_else() {
     let id = all.items[0].id.to_string();
     notifications::get(&other, &id).await.expect_err("it is not theirs");
     assert_eq!(notifications::get(&call, &id).await.expect("it is").body, notice("op-3"));
-    let party = doors.app.party_in(doors.organization, mercato::model::scope::Scope::ALL).await;
-    let body = party.graphql("{ notifications { nodes { id } } }", json!({})).await.json();
-    assert_eq!(body["errors"][0]["extensions"]["status"], json!(403));
+    let ask = async |scope, document: String| {
+        let party = doors.app.party_in(doors.organization, &[scope]).await;
+        party.graphql(&document, json!({})).await.json()["errors"][0]["extensions"]["status"].clone()
+    };
+    let many = "{ notifications { nodes { id } } }".to_owned();
+    assert_eq!(ask(Scope::ReadEntitlements, many.clone()).await, Value::Null);
+    assert_eq!(ask(Scope::ReadCustomers, many).await, json!(403));
+    let again = format!("mutation {{ rerunNotification(id: \"{id}\") {{ userErrors {{ code }} }} }}");
+    assert_eq!(ask(Scope::ReadEntitlements, again).await, json!(403), "that is for administrators");
 }
