@@ -145,6 +145,9 @@ fn notice(id: &str) -> String {
         .to_string()
 }
 
+/// Organization, marketplace, header, and what the audit entry says, where there is one.
+type Refused<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>, Option<&'a str>);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_marketplace_is_believed() {
     let doors = Doors::new().await;
@@ -159,7 +162,7 @@ async fn only_the_marketplace_is_believed() {
     let good = format!("Bearer {}", doors.token());
     let basic = good.replace("Bearer", "Basic");
     let (authorization, secret) = ("authorization", "x-mercato-secret");
-    let table: [(&str, &str, Option<(&str, &str)>, Option<&str>); 14] = [
+    let table: [Refused; 14] = [
         (&own, "cloud_b", None, Some("the token is missing")),
         (&own, "cloud_b", Some((authorization, &forged)), Some("the token's signature does not fit")),
         (&own, "cloud_b", Some((authorization, &expired)), Some("the token has expired")),
