@@ -1,13 +1,13 @@
 //! The two marketplaces (`docs/marketplaces.md`). Actors, in the order one meets them:
 //!
 //! - [`clerk`]: works off the outbox, into which every change writes of which a marketplace has to be told.
-//! - [`publisher`]: brings a private offer and what the marketplace holds of it together.
-//! - [`reporter`]: reports usage and writes down the verdicts.
+//! - `publisher`: brings a private offer and what the marketplace holds of it together.
+//! - `reporter`: reports usage and writes down the verdicts.
 //! - [`reconciler`]: compares what the marketplaces have with what we know, and adopts what somebody asks for.
 //! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
-//! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; [`batch`] sends rows that may poison each other.
+//! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; `batch` sends rows that may poison each other.
 //! - [`inbound`]: where notifications come in: who is it, keep it, 200. [`jwt`]: whether one of `cloud_b` is one.
-//! - [`inbox`]: applies what was kept, in order for each contract; [`converge`] brings an entitlement to what a contract is.
+//! - [`inbox`]: applies what was kept, in order for each contract; `converge` brings an entitlement to what a contract is.
 //! - [`simulator`]: the other end of the same protocols, for rehearsals; [`stage`] connects every organization to it.
 
 pub mod accounts;
