@@ -1,9 +1,9 @@
 //! Client of `cloud_a` (`docs/marketplaces.md`): calls signed with version 4, and what its refusals mean.
 //!
-//! - [`metering`]: reports of usage.
-//! - [`catalog`]: private offers, by change sets.
-//! - [`agreements`]: what was bought.
-//! - [`notices`]: what it tells of that.
+//! - `metering`: reports of usage.
+//! - `catalog`: private offers, by change sets.
+//! - `agreements`: what was bought.
+//! - `notices`: what it tells of that.
 
 pub mod agreements;
 pub mod catalog;

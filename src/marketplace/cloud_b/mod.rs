@@ -1,10 +1,10 @@
 //! Client of `cloud_b` (`docs/marketplaces.md`): bearer tokens, calls with them, and what its refusals mean.
 //!
-//! - [`token`]: tokens, remembered while they are good.
-//! - [`fulfillment`]: subscriptions and what happens to them.
-//! - [`notices`]: what it tells of them.
-//! - [`metering`]: reports of usage.
-//! - [`offers`]: private offers.
+//! - `token`: tokens, remembered while they are good.
+//! - `fulfillment`: subscriptions and what happens to them.
+//! - `notices`: what it tells of them.
+//! - `metering`: reports of usage.
+//! - `offers`: private offers.
 
 pub mod fulfillment;
 pub mod metering;

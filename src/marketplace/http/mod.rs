@@ -1,9 +1,9 @@
 //! What both clients share: one attempt within its time and its memory, and when there is another.
 //!
-//! - [`Client`]: sends a request, again where that is harmless.
-//! - [`error`]: what can go wrong, in words for people.
-//! - [`lenient`]: numbers and moments as marketplaces write them.
-//! - [`flight`]: one call that many wait for.
+//! - `Client`: sends a request, again where that is harmless.
+//! - `error`: what can go wrong, in words for people.
+//! - `lenient`: numbers and moments as marketplaces write them.
+//! - `flight`: one call that many wait for.
 
 pub mod error;
 pub mod flight;

@@ -1,12 +1,12 @@
 //! Both marketplaces' own end of their protocols (`docs/marketplaces.md`), in memory and over real HTTP.
 //!
-//! - [`world`]: what it holds, its time, and the agenda of what becomes due.
-//! - [`cloud_b`], [`ingestion`], [`metering_b`]: the calls of the one; [`subscriptions`] has its rules.
-//! - [`cloud_a`], [`change_sets`], [`metering_a`]: the calls of the other; [`agreements`] has its rules, [`signature`] its
+//! - `world`: what it holds, its time, and the agenda of what becomes due.
+//! - `cloud_b`, `ingestion`, `metering_b`: the calls of the one; `subscriptions` has its rules.
+//! - `cloud_a`, `change_sets`, `metering_a`: the calls of the other; `agreements` has its rules, `signature` its
 //!   guard.
-//! - [`offers`]: private offers of both, and what follows from them.
-//! - [`notify`]: the queue of notifications and the task that sends them; [`keys`] signs some.
-//! - [`faults`]: what goes wrong on demand. [`control`]: how it is driven.
+//! - `offers`: private offers of both, and what follows from them.
+//! - `notify`: the queue of notifications and the task that sends them; `keys` signs some.
+//! - `faults`: what goes wrong on demand. `control`: how it is driven.
 //!
 //! Whatever is asked, the world first catches up with its clock; nothing is sent and nothing is awaited while it is held.
 
