@@ -9,6 +9,7 @@ use crate::model;
 use crate::model::filter::Order;
 use crate::model::notification::{NotificationFilter, NotificationVerdict};
 use crate::model::page::{ListName, PageRequest};
+use crate::model::scope::Scope;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::notifications;
@@ -58,9 +59,11 @@ impl Notification {
     async fn tries(&self) -> u32 {
         self.0.tries
     }
-    /// As it came.
-    async fn body(&self) -> &str {
-        &self.0.body
+    /// As it came. Customers and offers stand in it: null without `read:customers` and `read:private-offers`.
+    async fn body(&self, ctx: &Context<'_>) -> Option<&str> {
+        let scopes = call(ctx).caller().scopes();
+        let all = scopes.has(Scope::ReadCustomers) && scopes.has(Scope::ReadPrivateOffers);
+        all.then_some(self.0.body.as_str())
     }
 }
 

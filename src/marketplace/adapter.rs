@@ -11,9 +11,7 @@ use super::cloud_b::fulfillment::Subscription;
 use super::cloud_b::metering::UsageEvent;
 use super::http::{Client, MarketplaceError, Result};
 use super::terms::{AcceptedUsage, Contract, Draft, Job, JobState, RowVerdict, UsageItem};
-use crate::model::customer::Customer;
 use crate::model::metering::Verdict;
-use crate::model::offer::PrivateOffer;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 
@@ -41,35 +39,34 @@ impl Adapter {
 
     /// Begins to publish an offer. To be repeated after a failure that is transient; what an earlier call has made is
     /// found again.
-    pub async fn publish(&self, offer: &PrivateOffer, customer: &Customer) -> Result<Job> {
-        let draft = Draft::of(offer, customer);
+    pub async fn publish(&self, draft: &Draft) -> Result<Job> {
         match self {
-            Self::CloudA(cloud) => Ok(submitted(cloud.publish(&draft).await?, None)),
-            Self::CloudB(cloud) => cloud.publish(&draft).await,
+            Self::CloudA(cloud) => Ok(submitted(cloud.publish(draft).await?, None)),
+            Self::CloudB(cloud) => cloud.publish(draft).await,
         }
     }
 
     /// Begins to move the expiry of an offer that is published to what the record says.
-    pub async fn change_expiry(&self, offer: &PrivateOffer, customer: &Customer) -> Result<Job> {
-        let (draft, vendor_offer_id) = (Draft::of(offer, customer), published(offer)?);
+    pub async fn change_expiry(&self, draft: &Draft) -> Result<Job> {
+        let vendor_offer_id = published(draft)?;
         match self {
             Self::CloudA(cloud) => {
-                let id = cloud.change(&draft, Change::ChangeExpiry { vendor_offer_id }).await?;
+                let id = cloud.change(draft, Change::ChangeExpiry { vendor_offer_id }).await?;
                 Ok(submitted(id, Some(vendor_offer_id)))
             }
-            Self::CloudB(cloud) => cloud.change_expiry(&draft, vendor_offer_id).await,
+            Self::CloudB(cloud) => cloud.change_expiry(draft, vendor_offer_id).await,
         }
     }
 
     /// Begins to take back an offer that is published and was not accepted.
-    pub async fn withdraw(&self, offer: &PrivateOffer, customer: &Customer) -> Result<Job> {
-        let (draft, vendor_offer_id) = (Draft::of(offer, customer), published(offer)?);
+    pub async fn withdraw(&self, draft: &Draft) -> Result<Job> {
+        let vendor_offer_id = published(draft)?;
         match self {
             Self::CloudA(cloud) => {
-                let id = cloud.change(&draft, Change::Cancel { vendor_offer_id }).await?;
+                let id = cloud.change(draft, Change::Cancel { vendor_offer_id }).await?;
                 Ok(submitted(id, Some(vendor_offer_id)))
             }
-            Self::CloudB(cloud) => cloud.withdraw(&draft, vendor_offer_id).await,
+            Self::CloudB(cloud) => cloud.withdraw(draft, vendor_offer_id).await,
         }
     }
 
@@ -120,8 +117,8 @@ fn submitted(id: String, vendor_offer_id: Option<&str>) -> Job {
     Job::Submitted { id, vendor_offer_id: vendor_offer_id.map(str::to_owned) }
 }
 
-fn published(offer: &PrivateOffer) -> Result<&str> {
-    offer.vendor_offer_id.as_deref().ok_or_else(|| MarketplaceError::Refused {
+fn published(draft: &Draft) -> Result<&str> {
+    draft.vendor_offer_id.as_deref().ok_or_else(|| MarketplaceError::Refused {
         status: 409,
         code: String::new(),
         message: "the offer is not published".to_owned(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use tokio::time::Instant;
 
 use super::adapters::Adapters;
 use super::{publisher, reporter};
@@ -15,10 +16,13 @@ use crate::model::vendor::Vendor;
 use crate::store::outbox::{Errand, Taken};
 use crate::store::{Store, Tenant};
 
-/// What is taken up at once.
-const PORTION: i64 = 200;
+/// What is taken up at once: as much as is done within the lease, also by a marketplace that takes a second for each.
+const PORTION: i64 = 50;
 /// How often it is looked whether an account was connected.
 const NO_ACCOUNT: TimeDelta = TimeDelta::minutes(5);
+/// How long offers of an account are worked on at once. With what usage takes before and one call after it, it is within
+/// the lease.
+const PATIENCE: Duration = Duration::from_secs(40);
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
@@ -72,8 +76,15 @@ impl Clerk {
         let (offers, usage): (Vec<_>, Vec<_>) =
             errands.into_iter().partition(|taken| matches!(taken.errand, Errand::Offer(_)));
         reporter::report(tenant, &adapter, usage).await?;
+        let (began, mut reached) = (Instant::now(), true);
         for taken in offers {
-            publisher::advance(tenant, &adapter, taken).await?;
+            if reached && began.elapsed() < PATIENCE {
+                reached = publisher::advance(tenant, &adapter, &taken).await?;
+            } else {
+                // One that cannot be reached, or is slow, would hold the others until their lease is over.
+                let due = again(tenant, taken.tries);
+                tenant.keep_errand(&taken, Some(due), taken.tries + 1, taken.note.clone()).await?;
+            }
         }
         Ok(())
     }

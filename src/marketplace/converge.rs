@@ -1,6 +1,8 @@
 //! Brings what we know of a contract and what the marketplace has together: customer and entitlement appear, and move by
 //! the steps of `model::lifecycle` until there is nothing left to move. Doing it again does nothing.
 
+use chrono::TimeDelta;
+
 use super::http::MarketplaceError;
 use super::terms::Contract;
 use crate::error::{Error, Refusal};
@@ -8,7 +10,7 @@ use crate::model::entitlement::EntitlementStatus::{self, Active, Cancelled, Expi
 use crate::model::entitlement::{Entitlement, NewEntitlement};
 use crate::model::id::{CustomerId, PrivateOfferId};
 use crate::model::lifecycle::{Amendment, Step, Trigger};
-use crate::model::offer::{Acceptance, OfferStatus, PrivateOffer};
+use crate::model::offer::{Acceptance, OfferStatus, PrivateOffer, PublicationState};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::{customers, entitlements, offers};
@@ -16,6 +18,9 @@ use crate::store::Tenant;
 
 /// Steps from any state to any other, and some more for those who were faster.
 const STEPS: usize = 8;
+/// How long publishing an offer may take, and how many offers of a customer are looked at.
+const PUBLISHING: TimeDelta = TimeDelta::hours(1);
+const NEWEST: usize = 100;
 
 /// How far clocks may be apart, in milliseconds, without a start being another one.
 const SKEW: i64 = 60_000;
@@ -42,7 +47,9 @@ pub enum Trouble {
 
 impl From<MarketplaceError> for Trouble {
     fn from(error: MarketplaceError) -> Self {
-        if error.is_transient() { Self::Later(error.to_string()) } else { Self::Never(error.to_string()) }
+        // Credentials that ran out are renewed by somebody; what was told meanwhile must not be lost.
+        let passes = error.is_transient() || matches!(error, MarketplaceError::Unauthorized { .. });
+        if passes { Self::Later(error.to_string()) } else { Self::Never(error.to_string()) }
     }
 }
 
@@ -115,7 +122,11 @@ async fn open(tenant: &Tenant, told: &Told, done: &mut Done) -> Result<Entitleme
         done.push(format!("{} created", customer.id));
     }
     let mut offer_id = None;
-    if let Some(offer) = open_offer(tenant, told).await?.filter(|offer| offer.customer_id == customer.id) {
+    let offer = open_offer(tenant, told).await?.filter(|offer| offer.customer_id == customer.id);
+    if offer.is_none() && contract.vendor_offer_id.is_some() && is_publishing(tenant, customer.id).await? {
+        return Err(Trouble::Later("an offer of the customer is being published, and may be the one".to_owned()));
+    }
+    if let Some(offer) = offer {
         match offers::accept(tenant, offer.id, told.acceptance(now)).await {
             Ok(accepted) => {
                 done.push(format!("{} accepted", offer.id));
@@ -134,6 +145,17 @@ async fn open(tenant: &Tenant, told: &Told, done: &mut Done) -> Result<Entitleme
         done.push(format!("{} created", entitlement.id));
     }
     Ok(entitlement)
+}
+
+/// Whether an offer to a customer is on its way to the marketplace: it may be accepted there before we hear its id.
+async fn is_publishing(tenant: &Tenant, customer: CustomerId) -> crate::error::Result<bool> {
+    let since = tenant.clock().now().plus(-PUBLISHING);
+    let mut found = tenant.offers_of_each(&[customer], NEWEST).await?;
+    let offers = found.remove(&customer).map(|page| page.items).unwrap_or_default();
+    Ok(offers.iter().any(|offer| {
+        let publication = offer.details.cloud.publication.state;
+        offer.status == OfferStatus::Created && publication == PublicationState::Pending && offer.updated_at > since
+    }))
 }
 
 /// The open offer of ours that a contract came of.

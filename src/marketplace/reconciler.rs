@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::adapters::Adapters;
-use super::converge::{Told, converge};
+use super::converge::{Told, Trouble, converge};
 use super::terms::{Contract, ContractStatus};
 use crate::error::{Error, Result};
 use crate::model::difference::Difference;
@@ -46,21 +46,24 @@ impl Reconciler {
         let contracts = adapter.contracts().await.map_err(|error| Error::Unavailable(error.to_string()))?;
         let mut found = Vec::new();
         for contract in contracts {
-            let json = serde_json::to_string(&contract).map_err(Error::internal)?;
             let id = contract.id.clone();
             let Some(what) = differs(tenant, vendor, contract).await? else { continue };
             let found_at = tenant.clock().now();
-            found.push((Difference { vendor, contract: id, what, found_at, is_being_adopted: false }, json));
+            found.push(Difference { vendor, contract: id, what, found_at, is_being_adopted: false });
         }
         tenant.keep_differences(vendor, &found).await
     }
 
+    /// Adopts what the marketplace has of a contract by now. What may work later is still ordered.
     async fn adopt(&self, tenant: &Tenant, vendor: Vendor, id: &str) -> Result<()> {
-        let Some(json) = tenant.differing_contract(vendor, id).await? else { return Ok(()) };
-        let contract: Contract = serde_json::from_str(&json).map_err(Error::internal)?;
-        if let Some(told) = told(vendor, contract) {
+        let Some(adapter) = self.adapters.of(tenant, vendor).await? else { return Ok(()) };
+        let contracts = adapter.contracts().await.map_err(|error| Error::Unavailable(error.to_string()))?;
+        if let Some(told) = contracts.into_iter().find(|contract| contract.id == id).and_then(|it| told(vendor, it)) {
             let outcome = converge(tenant, &told, None).await;
             tracing::info!(organization = %tenant.organization(), %vendor, contract = id, ?outcome, "a difference was adopted");
+            if matches!(outcome, Err(Trouble::Later(_))) {
+                return Ok(());
+            }
         }
         tenant.end_difference(vendor, id).await
     }

@@ -1,11 +1,15 @@
 //! Reports usage: takes reports that are due, sends their open rows together, and writes down the verdicts. A row is always
 //! sent with the quantity that was taken in, so sending it again is harmless however the last attempt ended.
 
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
 use super::adapter::Adapter;
 use super::clerk::again;
 use super::terms::{RowVerdict, UsageItem};
 use crate::error::{Error, Result};
-use crate::model::customer::Customer;
 use crate::model::decimal::Decimal;
 use crate::model::entitlement::Entitlement;
 use crate::model::metering::{MeteringStatus, MeteringSubmission, UsageRow, Verdict};
@@ -15,8 +19,18 @@ use crate::resolvers::metering;
 use crate::store::Tenant;
 use crate::store::outbox::{Errand, Taken};
 
+/// For all calls about one portion of usage: well within the lease.
+const PATIENCE: Duration = Duration::from_secs(80);
 /// Entitlements of a customer among which the one is looked for that usage belongs to.
 const ENTITLEMENTS: usize = 100;
+
+/// Whom usage was first sent for: it is sent for nobody else later.
+#[derive(Clone, Serialize, Deserialize)]
+struct Sent {
+    product: String,
+    buyer: String,
+    plan: Option<String>,
+}
 
 /// A report in hand.
 struct Report {
@@ -43,7 +57,9 @@ pub(super) async fn report(tenant: &Tenant, adapter: &Adapter, usage: Vec<Taken>
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|index| items[*index].at);
     let sorted = order.iter().map(|index| items[*index].clone()).collect();
-    let verdicts = if items.is_empty() { Vec::new() } else { adapter.report_usage(sorted).await };
+    // Without an answer in time nothing is known; sending it again is harmless.
+    let said = timeout(PATIENCE, adapter.report_usage(sorted)).await.unwrap_or_default();
+    let verdicts = if items.is_empty() { Vec::new() } else { said };
     for (index, verdict) in order.into_iter().zip(verdicts) {
         let (report, row) = places[index];
         reports[report].verdicts[row] = Some(verdict);
@@ -59,7 +75,7 @@ pub(super) async fn expire(tenant: &Tenant, taken: Taken, later: Timestamp) -> R
     let Errand::Usage(id) = taken.errand else { return Ok(()) };
     let end = tenant.get_metering(id).await?.urgent_by();
     if tenant.clock().now() < end {
-        return tenant.keep_errand(&taken, Some(later.min(end)), 0, None).await;
+        return tenant.keep_errand(&taken, Some(later.min(end)), 0, taken.note.clone()).await;
     }
     let Some((report, _)) = prepare(tenant, taken).await? else { return Ok(()) };
     let why = || Some((Verdict::VendorError, Some("no account is connected".to_owned())));
@@ -68,7 +84,7 @@ pub(super) async fn expire(tenant: &Tenant, taken: Taken, later: Timestamp) -> R
 }
 
 /// What has to be sent of a report; none when there is nothing left to do with it.
-async fn prepare(tenant: &Tenant, taken: Taken) -> Result<Option<(Report, Vec<(usize, UsageItem)>)>> {
+async fn prepare(tenant: &Tenant, mut taken: Taken) -> Result<Option<(Report, Vec<(usize, UsageItem)>)>> {
     let Errand::Usage(id) = taken.errand else { return Ok(None) };
     let submission = match metering::submit_to_vendor(tenant, id).await {
         Err(Error::Refused(_)) => return tenant.end_errand(&taken).await.map(|()| None),
@@ -77,18 +93,45 @@ async fn prepare(tenant: &Tenant, taken: Taken) -> Result<Option<(Report, Vec<(u
     if submission.status != MeteringStatus::Submitted {
         return tenant.end_errand(&taken).await.map(|()| None);
     }
-    let customer = tenant.find_customer_state(submission.details.customer.id).await?.map(|(_, state)| state.customer);
-    let contract = contract(tenant, &submission).await?;
-    let now = tenant.clock().now();
     let mut verdicts: Vec<Option<RowVerdict>> = vec![None; submission.details.usage.len()];
+    let rows = submission.open_rows(tenant.clock().now());
+    let sent = match &taken.note {
+        Some(note) => Ok(serde_json::from_str::<Sent>(note).map_err(Error::internal)?),
+        None => receiver(tenant, &submission).await?,
+    };
     let mut open = Vec::new();
-    for index in submission.open_rows(now) {
-        match item(&submission, &submission.details.usage[index], customer.as_ref(), contract.as_ref()) {
+    for index in rows {
+        match sent.clone().and_then(|sent| item(&submission, &submission.details.usage[index], sent)) {
             Ok(item) => open.push((index, item)),
             Err(verdict) => verdicts[index] = Some(verdict),
         }
     }
+    if let (Ok(sent), false, None) = (&sent, open.is_empty(), &taken.note) {
+        let note = serde_json::to_string(sent).map_err(Error::internal)?;
+        // Another has it by now.
+        if !tenant.note_errand(&taken, &note).await? {
+            return Ok(None);
+        }
+        taken.note = Some(note);
+    }
     Ok(Some((Report { taken, submission, verdicts }, open)))
+}
+
+/// Whom usage is sent for, or the verdict that needs no question.
+async fn receiver(tenant: &Tenant, submission: &MeteringSubmission) -> Result<Result<Sent, RowVerdict>> {
+    let none = |why: &str| Ok(Err((Verdict::NotSubscribed, Some(why.to_owned()))));
+    let Some((_, state)) = tenant.find_customer_state(submission.details.customer.id).await? else {
+        return none("the customer was deleted");
+    };
+    let contract = contract(tenant, submission).await?;
+    let buyer = match submission.vendor {
+        Vendor::CloudA => state.customer.cloud_account_id,
+        Vendor::CloudB => contract.as_ref().and_then(|contract| contract.vendor_subscription_id.clone()),
+    };
+    let Some(buyer) = buyer else { return none("the customer has no subscription of this listing") };
+    let listing = contract.as_ref().map(|contract| contract.listing_id.clone());
+    let product = submission.listing_id.clone().or(listing).unwrap_or_default();
+    Ok(Ok(Sent { product, buyer, plan: contract.and_then(|contract| contract.plan_id) }))
 }
 
 /// The contract that usage belongs to: of the listing, one that lives before one that has ended.
@@ -105,27 +148,14 @@ async fn contract(tenant: &Tenant, submission: &MeteringSubmission) -> Result<Op
 }
 
 /// A row as the marketplace is sent it, or the verdict that needs no question.
-fn item(
-    submission: &MeteringSubmission,
-    row: &UsageRow,
-    customer: Option<&Customer>,
-    contract: Option<&Entitlement>,
-) -> Result<UsageItem, RowVerdict> {
-    let none = |why: &str| (Verdict::NotSubscribed, Some(why.to_owned()));
-    let customer = customer.ok_or_else(|| none("the customer was deleted"))?;
-    let buyer = match submission.vendor {
-        Vendor::CloudA => customer.cloud_account_id.clone(),
-        Vendor::CloudB => contract.and_then(|contract| contract.vendor_subscription_id.clone()),
-    };
-    let buyer = buyer.ok_or_else(|| none("the customer has no subscription of this listing"))?;
+fn item(submission: &MeteringSubmission, row: &UsageRow, sent: Sent) -> Result<UsageItem, RowVerdict> {
     if submission.vendor == Vendor::CloudB && row.billed_quantity == Decimal::ZERO {
         return Err((Verdict::Confirmed, Some("nothing to bill".to_owned())));
     }
-    let listing = submission.listing_id.clone().or_else(|| contract.map(|contract| contract.listing_id.clone()));
     Ok(UsageItem {
-        product: listing.unwrap_or_default(),
-        customer: buyer,
-        plan: contract.and_then(|contract| contract.plan_id.clone()),
+        product: sent.product,
+        customer: sent.buyer,
+        plan: sent.plan,
         dimension: row.dimension.clone(),
         quantity: row.billed_quantity,
         at: row.start_time,
@@ -142,7 +172,6 @@ async fn settle(tenant: &Tenant, report: Report) -> Result<()> {
     if settled.status != MeteringStatus::Submitted {
         return tenant.end_errand(&taken).await;
     }
-    let next = settled.urgent_by().max(tenant.clock().now());
-    let due = again(tenant, taken.tries).min(next);
-    tenant.keep_errand(&taken, Some(due), taken.tries + 1, None).await
+    let due = again(tenant, taken.tries).min(settled.urgent_by());
+    tenant.keep_errand(&taken, Some(due), taken.tries + 1, taken.note.clone()).await
 }

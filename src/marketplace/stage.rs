@@ -78,7 +78,10 @@ impl Stage {
     /// Registers every organization that has not been lately.
     pub async fn enrol_all(&self) -> Result<()> {
         for organization in self.store.organizations().await? {
-            self.enrol(organization).await?;
+            // One that cannot be registered keeps no other from it.
+            if let Err(error) = self.enrol(organization).await {
+                tracing::warn!(%organization, %error, cause = error.cause(), "an organization could not be registered at the simulator");
+            }
         }
         Ok(())
     }

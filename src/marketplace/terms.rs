@@ -32,6 +32,12 @@ pub struct Draft {
     pub expires_at: Timestamp,
     /// The agreement that it replaces.
     pub replaces: Option<String>,
+    /// The marketplace's id of it, once it is published.
+    #[serde(default)]
+    pub vendor_offer_id: Option<String>,
+    /// How often it was withdrawn before: an offer of the same terms as an earlier one is another offer.
+    #[serde(default)]
+    pub edition: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +64,8 @@ impl Draft {
             months: pricing.duration,
             expires_at: offer.expires_at,
             replaces: cloud.agreement_id.clone().filter(|_| cloud.is_replacement),
+            vendor_offer_id: offer.vendor_offer_id.clone(),
+            edition: 0,
         }
     }
 }
@@ -112,7 +120,7 @@ pub struct AcceptedUsage {
 }
 
 /// A subscription or an agreement as the marketplace has it now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
     pub id: String,
     /// The buyer's account or tenant.
@@ -130,7 +138,7 @@ pub struct Contract {
     pub licence: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContractStatus {
     Known(EntitlementStatus),
     /// Another agreement carries it on.

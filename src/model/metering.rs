@@ -322,9 +322,10 @@ impl MeteringSubmission {
         latest.map_or(self.created_at, |latest| latest.max(self.created_at))
     }
 
-    /// When its first row can be reported no more.
+    /// When the first of its rows that wait can be reported no more.
     pub fn urgent_by(&self) -> Timestamp {
-        let first = self.details.usage.iter().map(|row| row.window_end(self.vendor)).min();
+        let waiting = self.details.usage.iter().filter(|row| !row.is_settled());
+        let first = waiting.map(|row| row.window_end(self.vendor)).min();
         first.unwrap_or_else(|| self.created_at.plus(WINDOW))
     }
 

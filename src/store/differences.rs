@@ -94,20 +94,17 @@ impl Store {
 
 impl Tenant {
     /// The differences of a marketplace are these now; orders to adopt one that is still there stand.
-    pub async fn keep_differences(&self, vendor: Vendor, found: &[(Difference, String)]) -> Result<()> {
+    pub async fn keep_differences(&self, vendor: Vendor, found: &[Difference]) -> Result<()> {
         const KEEP: &str = "{
             LET $known = SELECT VALUE id FROM type::record('difference', [$org, $vendor]..[$org, $vendor, ..]);
             DELETE $known.filter(|$id| $rows.id CONTAINSNOT $id);
             FOR $row IN $rows {
-                UPSERT ONLY $row.id SET what = $row.what, contract = $row.contract, found_at = found_at OR $now,
+                UPSERT ONLY $row.id SET what = $row.what, found_at = found_at OR $now,
                     due = due OR $never RETURN NONE
             }
         }";
-        let row = |(difference, contract): &(Difference, String)| {
-            vars! {
-                "id" => self.difference_record(vendor, &difference.contract), "what" => difference.what.as_str(),
-                "contract" => contract.as_str(),
-            }
+        let row = |difference: &Difference| {
+            vars! { "id" => self.difference_record(vendor, &difference.contract), "what" => difference.what.as_str() }
         };
         let vars = vars! {
             "org" => self.organization.to_string(), "vendor" => vendor.as_str(), "now" => self.clock().now(),
@@ -124,12 +121,6 @@ impl Tenant {
         let rows: Vec<Row> =
             self.store.ask(LIST, vars! { "org" => self.organization.to_string(), "rows" => rows }).await?;
         rows.into_iter().map(Row::into_model).collect()
-    }
-
-    /// The marketplace's contract of a difference, as it was found.
-    pub async fn differing_contract(&self, vendor: Vendor, contract: &str) -> Result<Option<String>> {
-        let vars = vars! { "record" => self.difference_record(vendor, contract) };
-        self.store.ask("SELECT VALUE contract FROM ONLY $record", vars).await
     }
 
     /// Orders a difference to be adopted.

@@ -205,6 +205,22 @@ pub fn page_queries() -> [&'static str; 2] {
     [pages::FIRST, pages::NEXT]
 }
 
+/// How often [`insist`] tries.
+const INSIST: u32 = 8;
+
+/// Repeats what collided with another process, for a while.
+async fn insist<T, F: Future<Output = Result<T>>>(run: impl Fn() -> F) -> Result<T> {
+    let mut pause = std::time::Duration::from_millis(2);
+    for _ in 1..INSIST {
+        match run().await {
+            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
+            done => return done,
+        }
+        pause *= 2;
+    }
+    run().await
+}
+
 /// Named values for a query.
 macro_rules! vars {
     () => { surrealdb::types::Object::new() };

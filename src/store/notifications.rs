@@ -1,14 +1,12 @@
 //! What marketplaces told us: kept once, taken up in order, and what became of it.
 
-use std::time::Duration;
-
 use surrealdb::types::{Object, RecordId, SurrealValue};
 
 use super::documents::never;
 use super::outbox::LEASE;
 use super::pages::{Placed, page_of, rows_of};
 use super::write::{Block, Plan};
-use super::{Store, Tenant, errors, organization_of, own_key, vars};
+use super::{Store, Tenant, errors, insist, organization_of, own_key, vars};
 use crate::error::{Error, Result};
 use crate::model::id::{NotificationId, OrganizationId};
 use crate::model::notification::{NewNotification, Notification, NotificationFilter, NotificationVerdict};
@@ -19,8 +17,6 @@ use crate::model::vendor::Vendor;
 const TABLE: &str = "notification";
 /// Notifications of one contract that are looked at together: the newest.
 const OF_ONE: i64 = 500;
-/// How often a statement is tried while it collides with another.
-const TRIES: u32 = 8;
 
 #[derive(Clone, SurrealValue)]
 struct Row {
@@ -241,19 +237,6 @@ impl Tenant {
         let noted = || self.audited(Block::default(), vendor.as_str(), "notification.refused", why.to_owned());
         self.write(|| async { Ok(Plan::quiet((), noted())) }).await
     }
-}
-
-/// Repeats what collided with another process, for a while.
-async fn insist<T, F: Future<Output = Result<T>>>(run: impl Fn() -> F) -> Result<T> {
-    let mut pause = Duration::from_millis(2);
-    for _ in 1..TRIES {
-        match run().await {
-            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
-            done => return done,
-        }
-        pause *= 2;
-    }
-    run().await
 }
 
 /// The organization that an address names, if it is one.

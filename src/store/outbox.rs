@@ -6,7 +6,7 @@ use surrealdb::types::{RecordId, SurrealValue, Value};
 
 use super::documents::never;
 use super::write::Block;
-use super::{Store, Tenant, vars};
+use super::{Store, Tenant, insist, vars};
 use crate::error::{Error, Result};
 use crate::model::id::{MeteringId, OrganizationId, PrivateOfferId};
 use crate::model::time::Timestamp;
@@ -33,6 +33,7 @@ pub struct Taken {
     /// What the worker wrote down.
     pub note: Option<String>,
     revision: i64,
+    held: Timestamp,
 }
 
 #[derive(SurrealValue)]
@@ -62,7 +63,7 @@ impl Errand {
 }
 
 impl Row {
-    fn into_taken(self) -> Result<Taken> {
+    fn into_taken(self, held: Timestamp) -> Result<Taken> {
         let broken = || Error::internal("the key of an outbox row is broken");
         let surrealdb::types::RecordIdKey::Array(parts) = &self.id.key else { return Err(broken()) };
         let [_, Value::String(table), Value::String(key)] = parts.as_slice() else { return Err(broken()) };
@@ -73,6 +74,7 @@ impl Row {
             tries: u32::try_from(self.tries).unwrap_or_default(),
             note: self.note,
             revision: self.revision,
+            held,
         })
     }
 }
@@ -83,15 +85,16 @@ impl Store {
         const TAKE: &str = "{
             LET $found = SELECT id, vendor, tries, note, revision, urgent_by FROM outbox WITH INDEX outbox_due
                 WHERE due <= $now ORDER BY urgent_by LIMIT $limit;
-            FOR $row IN $found { UPDATE ONLY $row.id SET due = $leased RETURN NONE };
+            FOR $row IN $found { UPDATE ONLY $row.id SET due = $leased, held = $leased RETURN NONE };
             RETURN $found;
         }";
         let now = self.clock().now();
-        let vars = vars! { "now" => now, "leased" => now.plus(LEASE), "limit" => limit };
+        let leased = now.plus(LEASE);
+        let vars = vars! { "now" => now, "leased" => leased, "limit" => limit };
         match self.ask::<Vec<Row>>(TAKE, vars).await {
             // Another process was at it in the same moment.
             Err(Error::Unavailable(_)) => Ok(Vec::new()),
-            rows => rows?.into_iter().map(Row::into_taken).collect(),
+            rows => rows?.into_iter().map(|row| row.into_taken(leased)).collect(),
         }
     }
 }
@@ -99,16 +102,18 @@ impl Store {
 impl Tenant {
     /// The statements that have a marketplace told of a record, from a moment on.
     pub fn send_errand(&self, errand: Errand, vendor: Vendor, due: Timestamp, urgent_by: Timestamp) -> Block {
-        const SEND: &str = "UPSERT ONLY $errand SET vendor = $errand_vendor, due = $errand_due,
-            urgent_by = $errand_by, tries = 0, revision = (revision OR 0) + 1 RETURN NONE;";
+        const SEND: &str = "UPSERT ONLY $errand SET vendor = $errand_vendor, urgent_by = $errand_by, tries = 0,
+            due = IF held != NONE AND held > $errand_now { held } ELSE { $errand_due },
+            revision = (revision OR 0) + 1 RETURN NONE;";
         let vars = vars! {
             "errand" => self.errand_record(errand), "errand_vendor" => vendor, "errand_due" => due, "errand_by" => urgent_by,
+            "errand_now" => self.clock().now(),
         };
         Block::default().then(SEND, vars)
     }
 
     /// Gives back what was taken up, to be looked at again then, or, without a moment, when the record changes. If it
-    /// changed meanwhile, it is looked at again at once.
+    /// changed meanwhile, it is looked at again at once. Whoever has lost it to another changes nothing.
     pub async fn keep_errand(
         &self,
         taken: &Taken,
@@ -116,23 +121,34 @@ impl Tenant {
         tries: u32,
         note: Option<String>,
     ) -> Result<()> {
-        const KEEP: &str = "UPDATE $errand SET note = $note, tries = $tries,
-            due = IF revision = $revision { $due } ELSE { $now } RETURN NONE";
+        const KEEP: &str = "UPDATE $errand SET note = $note, tries = $tries, held = NONE,
+            due = IF revision = $revision { $due } ELSE { $now } WHERE held = $held RETURN NONE";
         let vars = vars! {
             "errand" => self.errand_record(taken.errand), "revision" => taken.revision, "tries" => i64::from(tries),
-            "due" => due.unwrap_or_else(never), "note" => note, "now" => self.clock().now(),
+            "due" => due.unwrap_or_else(never), "note" => note, "now" => self.clock().now(), "held" => taken.held,
         };
-        self.store.run(KEEP, vars).await
+        insist(|| self.store.run(KEEP, vars.clone())).await
+    }
+
+    /// Writes down how far what was taken up is, and keeps it in hand. False when another has it.
+    pub async fn note_errand(&self, taken: &Taken, note: &str) -> Result<bool> {
+        const NOTE: &str = "UPDATE $errand SET note = $note WHERE held = $held RETURN VALUE true";
+        let vars = vars! { "errand" => self.errand_record(taken.errand), "note" => note, "held" => taken.held };
+        let noted: Vec<bool> = insist(|| self.store.ask(NOTE, vars.clone())).await?;
+        Ok(!noted.is_empty())
     }
 
     /// There is nothing left to tell, unless the record changed meanwhile.
     pub async fn end_errand(&self, taken: &Taken) -> Result<()> {
-        const END: &str = "IF $errand.revision = $revision { DELETE $errand }
-            ELSE { UPDATE $errand SET due = $now RETURN NONE }";
+        const END: &str = "IF $errand.held = $held {
+            IF $errand.revision = $revision { DELETE $errand }
+            ELSE { UPDATE $errand SET due = $now, held = NONE RETURN NONE }
+        }";
         let vars = vars! {
             "errand" => self.errand_record(taken.errand), "revision" => taken.revision, "now" => self.clock().now(),
+            "held" => taken.held,
         };
-        self.store.run(END, vars).await
+        insist(|| self.store.run(END, vars.clone())).await
     }
 
     fn errand_record(&self, errand: Errand) -> RecordId {

@@ -151,3 +151,24 @@ async fn a_year_at_cloud_a_ends_the_same_with_every_fault() {
 async fn a_year_at_cloud_b_ends_the_same_with_every_fault() {
     ends_the_same("cloud_b", "buyer-1").await;
 }
+
+/// The marketplace has published an offer, and its buyer accepts it, before we have asked how far it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_that_is_accepted_before_we_know_that_it_is_live_is_accepted() {
+    for (vendor, account) in [("cloud_a", "123456789012"), ("cloud_b", "buyer-1")] {
+        let mut market = Market::new().await;
+        let customer = market.customer(vendor, account).await;
+        let offer = market.new_offer(&customer, vendor).await;
+        market.work().await;
+        market.app.advance(TimeDelta::seconds(61));
+        market.control("POST", "advance", json!({ "seconds": 0 })).await;
+        let id = market.world().await["offers"][0]["id"].as_str().expect("it is made").to_owned();
+        market.control("POST", &format!("offers/{id}/accept"), json!({ "planId": "gold" })).await;
+        market.control("POST", "settle", json!({})).await;
+        market.app.app.inbox.run().await.expect("the inbox's work");
+        assert_eq!(market.offer(&offer).await["status"], "created", "it is not known yet which offer that was");
+        pass(&mut market).await;
+        let accepted = market.offer(&offer).await;
+        assert_eq!(accepted["status"], "accepted", "{vendor}: {accepted:#}");
+    }
+}

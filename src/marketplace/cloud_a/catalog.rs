@@ -268,10 +268,10 @@ fn document(details: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(details).expect("details are plain data")
 }
 
-/// The same for the same attempt at the same terms.
+/// The same for the same attempt at the same terms, until the offer is withdrawn.
 fn token(draft: &Draft, attempt: u32, changes: &[WireChange<'_>]) -> String {
-    let digest =
-        Sha256::new().chain_update(format!("{} {attempt} ", draft.name)).chain_update(write(&changes)).finalize();
+    let place = format!("{} {} {attempt} ", draft.name, draft.edition);
+    let digest = Sha256::new().chain_update(place).chain_update(write(&changes)).finalize();
     let mut token = BASE64_URL_SAFE_NO_PAD.encode(digest);
     token.truncate(TOKEN_LENGTH);
     token

@@ -230,7 +230,10 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
         Err(outcome) => return Ok(outcome),
     };
     let own = tenant.entitlements_at(Vendor::CloudA, &told.contract.id).await?.into_iter().next();
-    let siblings = siblings(tenant, &told, now).await?;
+    // Its own may have moved to the next agreement since it was read.
+    let is_other = |other: &Entitlement| own.as_ref().is_none_or(|own| own.id != other.id);
+    let siblings: Vec<_> =
+        siblings(tenant, &told, now).await?.into_iter().filter(|(entitlement, _)| is_other(entitlement)).collect();
     if known.is_superseded() && (!known.has_begun || siblings.iter().any(|(_, sibling)| known.precedes(sibling))) {
         return superseded(tenant, own).await;
     }
@@ -289,6 +292,13 @@ fn predecessor(known: &Known, siblings: &[(Entitlement, Known)]) -> Option<Entit
 
 /// The entitlement of an agreement that has its successor already goes: the successor's stays.
 async fn superseded(tenant: &Tenant, own: Option<Entitlement>) -> Result<Outcome, Trouble> {
+    let own = match own {
+        // It goes only while it is what was read.
+        Some(own) => {
+            tenant.entitlements(&[own.id]).await?.into_iter().find(|found| found.agreement_id == own.agreement_id)
+        }
+        None => None,
+    };
     match own.filter(|own| own.status.is_live()) {
         None => Ok(Outcome::Ignored("another agreement carries it on".to_owned())),
         Some(own) => {

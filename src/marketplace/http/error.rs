@@ -57,6 +57,11 @@ impl MarketplaceError {
         }
     }
 
+    /// Whether nobody can say now if it was done.
+    pub fn is_unclear(&self) -> bool {
+        self.may_have_happened() || matches!(self, Self::Garbled { .. })
+    }
+
     /// Whether the marketplace may have done it although it said otherwise, or nothing.
     pub(super) fn may_have_happened(&self) -> bool {
         match self {

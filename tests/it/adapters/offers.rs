@@ -2,7 +2,7 @@
 
 use mercato::marketplace::adapter::Adapter;
 use mercato::marketplace::http::MarketplaceError;
-use mercato::marketplace::terms::{ContractStatus, Job, JobState};
+use mercato::marketplace::terms::{ContractStatus, Draft, Job, JobState};
 use mercato::model::customer::Customer;
 use mercato::model::entitlement::EntitlementStatus;
 use mercato::model::offer::PrivateOffer;
@@ -70,7 +70,7 @@ async fn cloud_b_is_sent_a_resource() {
     let stub = ingestion(json!([])).await;
     let cloud = Adapter::CloudB(cloud_b(&stub));
     let (offer, buyer) = (offer("cloud_b", &json!({})), customer("cloud_b", "buyer-1"));
-    assert_eq!(cloud.publish(&offer, &buyer).await, Ok(submitted("job-1", None)));
+    assert_eq!(cloud.publish(&Draft::of(&offer, &buyer)).await, Ok(submitted("job-1", None)));
     let asked = stub.asked();
     let name = "off_01KE6RPVG000000000000000Z1";
     assert_eq!(asked[0].path, format!("/b/rp/product-ingestion/private-offer?%24version=2022-07-01&name={name}"));
@@ -96,7 +96,7 @@ async fn cloud_b_is_sent_amounts_replacements_and_changes() {
         "pricing": { "discountPercentage": null, "discountAmount": 0.01 },
         "cloud": { "isReplacement": true, "agreementId": "sub-7" },
     }});
-    cloud.publish(&offer("cloud_b", &amount), &buyer).await.expect("a job");
+    cloud.publish(&Draft::of(&offer("cloud_b", &amount), &buyer)).await.expect("a job");
     let body = stub.asked()[1].json();
     let expected = json!({ "product": "lst_1", "discountType": "absolute", "absoluteAmount": 0.01, "currency": "EUR",
                            "durationMonths": 12 });
@@ -104,12 +104,13 @@ async fn cloud_b_is_sent_amounts_replacements_and_changes() {
     assert_eq!(body["resources"][0]["replaces"], "sub-7");
 
     let known = offer("cloud_b", &published());
-    assert_eq!(cloud.change_expiry(&known, &buyer).await, Ok(submitted("job-1", Some("guid-1"))));
-    assert_eq!(cloud.withdraw(&known, &buyer).await, Ok(submitted("job-1", Some("guid-1"))));
+    assert_eq!(cloud.change_expiry(&Draft::of(&known, &buyer)).await, Ok(submitted("job-1", Some("guid-1"))));
+    assert_eq!(cloud.withdraw(&Draft::of(&known, &buyer)).await, Ok(submitted("job-1", Some("guid-1"))));
     let bodies: Vec<Value> = stub.asked()[2..].iter().map(|asked| asked.json()["resources"][0].clone()).collect();
     assert_eq!((&bodies[0]["id"], &bodies[0]["state"]), (&json!("private-offer/guid-1"), &json!("live")));
     assert_eq!((&bodies[1]["id"], &bodies[1]["state"]), (&json!("private-offer/guid-1"), &json!("withdrawn")));
-    let refused = cloud.withdraw(&offer("cloud_b", &json!({})), &buyer).await.expect_err("it is not published");
+    let refused =
+        cloud.withdraw(&Draft::of(&offer("cloud_b", &json!({})), &buyer)).await.expect_err("it is not published");
     assert!(matches!(refused, MarketplaceError::Refused { status: 409, .. }), "{refused}");
 }
 
@@ -122,7 +123,8 @@ async fn what_cloud_b_has_made_already_is_found_by_its_name() {
                        { "id": "private-offer/guid-1", "name": name, "state": "live" }]);
     let stub = ingestion(found).await;
     let cloud = Adapter::CloudB(cloud_b(&stub));
-    let job = cloud.publish(&offer("cloud_b", &json!({})), &customer("cloud_b", "b")).await.expect("it is there");
+    let job =
+        cloud.publish(&Draft::of(&offer("cloud_b", &json!({})), &customer("cloud_b", "b"))).await.expect("it is there");
     assert_eq!(job, Job::Done { vendor_offer_id: "guid-1".to_owned() });
     assert_eq!(stub.asked().len(), 1, "nothing was submitted");
     assert_eq!(cloud.job(&job).await, Ok(JobState::Live { vendor_offer_id: "guid-1".to_owned() }));
@@ -143,17 +145,17 @@ async fn a_submission_that_may_have_happened_is_not_repeated() {
     let (offer, buyer) = (offer("cloud_b", &published()), customer("cloud_b", "b"));
     let stub = Stub::cloud_b(move |before, asked| configure(before, asked, says_text(500, ""))).await;
     let cloud = Adapter::CloudB(cloud_b(&stub));
-    assert!(cloud.publish(&offer, &buyer).await.expect_err("it is open").is_transient());
+    assert!(cloud.publish(&Draft::of(&offer, &buyer)).await.expect_err("it is open").is_transient());
     assert_eq!(stub.asked().len(), 2);
     // What is there already may be changed twice.
     let stub =
         Stub::cloud_b(|before, _| if before == 0 { says_text(500, "") } else { says(202, json!({ "jobId": "j" })) });
     let stub = stub.await;
-    Adapter::CloudB(cloud_b(&stub)).withdraw(&offer, &buyer).await.expect("a job");
+    Adapter::CloudB(cloud_b(&stub)).withdraw(&Draft::of(&offer, &buyer)).await.expect("a job");
     assert_eq!(stub.asked().len(), 2);
 
     let stub = Stub::cloud_b(move |before, asked| configure(before, asked, says_text(429, ""))).await;
-    Adapter::CloudB(cloud_b(&stub)).publish(&offer, &buyer).await.expect("nothing had been done");
+    Adapter::CloudB(cloud_b(&stub)).publish(&Draft::of(&offer, &buyer)).await.expect("nothing had been done");
     assert_eq!(stub.asked().len(), 3);
 }
 
@@ -209,7 +211,7 @@ async fn cloud_a_is_sent_a_change_set() {
     let stub = catalog("PREPARING").await;
     let cloud = Adapter::CloudA(cloud_a(&stub));
     let (offer, buyer) = (offer("cloud_a", &json!({})), customer("cloud_a", "123456789012"));
-    let Ok(Job::Submitted { id, .. }) = cloud.publish(&offer, &buyer).await else { panic!("no job") };
+    let Ok(Job::Submitted { id, .. }) = cloud.publish(&Draft::of(&offer, &buyer)).await else { panic!("no job") };
     assert_eq!(cloud.job(&submitted(&id, None)).await, Ok(JobState::Pending));
     let asked = stub.asked();
     assert_eq!((asked[0].method.as_str(), asked[0].path.as_str()), ("POST", "/a/StartChangeSet"));
@@ -240,15 +242,15 @@ async fn publishing_twice_at_cloud_a_is_publishing_once() {
     let stub = catalog("APPLYING").await;
     let cloud = Adapter::CloudA(cloud_a(&stub));
     let buyer = customer("cloud_a", "123456789012");
-    let first = cloud.publish(&offer("cloud_a", &json!({})), &buyer).await.expect("a job");
+    let first = cloud.publish(&Draft::of(&offer("cloud_a", &json!({})), &buyer)).await.expect("a job");
     let touched = offer("cloud_a", &json!({ "updatedAt": "2026-01-05T11:00:00.000Z" }));
-    assert_eq!(cloud.publish(&touched, &buyer).await.expect("a job"), first);
+    assert_eq!(cloud.publish(&Draft::of(&touched, &buyer)).await.expect("a job"), first);
     let other = offer("cloud_a", &json!({ "details": { "pricing": { "duration": 24 } } }));
-    assert_ne!(cloud.publish(&other, &buyer).await.expect("a job"), first);
+    assert_ne!(cloud.publish(&Draft::of(&other, &buyer)).await.expect("a job"), first);
 
     let stub = catalog("FAILED").await;
     let cloud = Adapter::CloudA(cloud_a(&stub));
-    let job = cloud.publish(&offer("cloud_a", &json!({})), &buyer).await.expect("a job");
+    let job = cloud.publish(&Draft::of(&offer("cloud_a", &json!({})), &buyer)).await.expect("a job");
     let tried = tokens(&stub);
     assert_eq!((tried.len(), tried.iter().collect::<std::collections::BTreeSet<_>>().len()), (10, 10));
     assert_eq!(submitted(&tried[0], None), first, "the first is what it was");
@@ -262,7 +264,7 @@ async fn cloud_a_is_sent_replacements_and_changes() {
     let cloud = Adapter::CloudA(cloud_a(&stub));
     let buyer = customer("cloud_a", "123456789012");
     let replacement = json!({ "details": { "cloud": { "isReplacement": true, "agreementId": "agmt-1" } } });
-    let job = cloud.publish(&offer("cloud_a", &replacement), &buyer).await.expect("a job");
+    let job = cloud.publish(&Draft::of(&offer("cloud_a", &replacement), &buyer)).await.expect("a job");
     assert_eq!(cloud.job(&job).await, Ok(JobState::Live { vendor_offer_id: "offer-1".to_owned() }));
     let create = &stub.asked()[0].json()["ChangeSet"][0];
     assert_eq!(create["ChangeType"], "CreateReplacementOffer");
@@ -270,9 +272,9 @@ async fn cloud_a_is_sent_replacements_and_changes() {
     assert_eq!(create["DetailsDocument"], details);
 
     let known = offer("cloud_a", &json!({ "vendorOfferId": "offer-1" }));
-    cloud.change_expiry(&known, &buyer).await.expect("a job");
-    cloud.change_expiry(&known, &buyer).await.expect("a job");
-    cloud.withdraw(&known, &buyer).await.expect("a job");
+    cloud.change_expiry(&Draft::of(&known, &buyer)).await.expect("a job");
+    cloud.change_expiry(&Draft::of(&known, &buyer)).await.expect("a job");
+    cloud.withdraw(&Draft::of(&known, &buyer)).await.expect("a job");
     let asked: Vec<Asked> = stub.asked().into_iter().filter(|asked| asked.method == "POST").skip(1).collect();
     let entity = json!({ "Type": "Offer@1.0", "Identifier": "offer-1" });
     let expiry = json!([{ "ChangeType": "UpdateAvailability", "Entity": entity,
@@ -284,7 +286,8 @@ async fn cloud_a_is_sent_replacements_and_changes() {
     assert_ne!(tokens[1], tokens[2], "an expiry may be moved there, away and back");
 
     let amount = json!({ "details": { "pricing": { "discountPercentage": null, "discountAmount": 5 } } });
-    let refused = cloud.publish(&offer("cloud_a", &amount), &buyer).await.expect_err("there are no amounts");
+    let refused =
+        cloud.publish(&Draft::of(&offer("cloud_a", &amount), &buyer)).await.expect_err("there are no amounts");
     assert!(matches!(refused, MarketplaceError::Refused { status: 422, .. }), "{refused}");
 }
 

@@ -9,7 +9,7 @@ use mercato::marketplace::adapter::Adapter;
 use mercato::marketplace::cloud_b::CloudB;
 use mercato::marketplace::jwt::{Keys, verify};
 use mercato::marketplace::simulator::{Simulator, SimulatorSettings};
-use mercato::marketplace::terms::{ContractStatus, Job, JobState, RowVerdict, UsageItem};
+use mercato::marketplace::terms::{ContractStatus, Draft, Job, JobState, RowVerdict, UsageItem};
 use mercato::model::entitlement::EntitlementStatus;
 use mercato::model::metering::Verdict;
 use serde_json::{Value, json};
@@ -97,16 +97,17 @@ fn verdicts(said: &[RowVerdict]) -> Vec<Verdict> {
 async fn live_and_withdrawn(rehearsal: &Rehearsal, cloud: &Adapter, vendor: &str, account: &str) {
     let buyer = customer(vendor, account);
     let draft = offer(vendor, &json!({}));
-    let job = cloud.publish(&draft, &buyer).await.expect("a job");
+    let job = cloud.publish(&Draft::of(&draft, &buyer)).await.expect("a job");
     assert_eq!(cloud.job(&job).await, Ok(JobState::Pending));
     rehearsal.advance(60).await;
     let Ok(JobState::Live { vendor_offer_id }) = cloud.job(&job).await else { panic!("{:?}", cloud.job(&job).await) };
     // The job was lost: what was made is found.
-    let again = cloud.publish(&draft, &buyer).await.expect("a job");
+    let again = cloud.publish(&Draft::of(&draft, &buyer)).await.expect("a job");
     assert_eq!(cloud.job(&again).await, Ok(JobState::Live { vendor_offer_id: vendor_offer_id.clone() }));
 
     let known = offer(vendor, &json!({ "vendorOfferId": vendor_offer_id, "expiresAt": "2026-03-01T00:00:00Z" }));
-    for job in [cloud.change_expiry(&known, &buyer).await, cloud.withdraw(&known, &buyer).await] {
+    for job in [cloud.change_expiry(&Draft::of(&known, &buyer)).await, cloud.withdraw(&Draft::of(&known, &buyer)).await]
+    {
         let job = job.expect("a job");
         rehearsal.advance(60).await;
         assert_eq!(cloud.job(&job).await, Ok(JobState::Live { vendor_offer_id: vendor_offer_id.clone() }));
@@ -137,7 +138,7 @@ async fn a_failed_publication_can_be_begun_again() {
         let (draft, buyer) = (offer(vendor, &json!({})), customer(vendor, account));
         let mut jobs: Vec<Job> = Vec::new();
         for failed in [true, false] {
-            let job = cloud.publish(&draft, &buyer).await.expect("a job");
+            let job = cloud.publish(&Draft::of(&draft, &buyer)).await.expect("a job");
             assert!(!jobs.contains(&job));
             rehearsal.advance(60).await;
             assert_eq!(matches!(cloud.job(&job).await, Ok(JobState::Failed { .. })), failed, "{vendor}");

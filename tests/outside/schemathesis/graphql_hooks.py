@@ -21,7 +21,10 @@ SELF_MANAGEMENT = {"updateApplication", "regenerateApplicationSecret", "deleteAp
 # For people only: every bearer token is refused.
 FOR_ADMINISTRATORS = {
     "createApplication", "suspendEntitlement", "reinstateEntitlement", "renewEntitlement", "cancelEntitlement",
+    "adoptMarketplaceDifference", "compareMarketplace", "rerunNotification",
 }
+# About what the demo has only once somebody bought something at the simulator.
+NOT_THERE = {"Query.marketplaceDifferences", "Query.notification", "Mutation.simulateAction", "Mutation.simulateDecision"}
 # Which id a field takes; that of an input is a customer's.
 IDS = {
     None: lambda: records.pick("customers"),
@@ -32,6 +35,7 @@ IDS = {
     "privateOffer": lambda: records.pick("private_offers"),
     "updatePrivateOffer": lambda: records.open_offer(),
     "deletePrivateOffer": lambda: records.open_offer(),
+    "publishPrivateOffer": lambda: records.open_offer(),
     "meteringSubmission": lambda: records.pick("metering"),
     "application": lambda: records.pick("applications"),
     "node": lambda: records.pick(chance.choice(sorted(name for name, all in records.known.items() if all))),
@@ -54,6 +58,8 @@ LEFT_OUT = {"afterSequence", "toSequence", "secret", "kinds", "after", "cloud", 
 BEYOND_A_SCHEMA = (
     r"Query is too complex\."
     r'|Invalid value for argument "[\w.]+", expected type "(Decimal|DateTime|Sequence)"'
+    # The generator's integers have 64 bits, those of GraphQL 32.
+    r'|Failed to parse "Int": .*'
     r"|has a number of more than 15 digits at \d+; send it as a string"
 )
 # Makes what must be unique so.
@@ -197,14 +203,14 @@ def filter_failure(context, failure, case, response):
     if isinstance(failure, GraphQLClientError):
         return not all(is_beyond_a_schema(error) for error in failure.errors)
     if isinstance(failure, GraphQLServerError):
-        return not all(is_refusal(error, case) for error in failure.errors)
+        return not all(is_refusal(error, case) or is_beyond_a_schema(error) for error in failure.errors)
     return True
 
 
 @schemathesis.check
 class EveryFieldSucceeds(Reached):
     def __init__(self):
-        super().__init__(exempt={f"Mutation.{name}" for name in FOR_ADMINISTRATORS})
+        super().__init__(exempt={f"Mutation.{name}" for name in FOR_ADMINISTRATORS} | NOT_THERE)
 
     def after_response(self, ctx, response, case):
         answer = answered(case, response)

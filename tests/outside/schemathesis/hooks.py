@@ -297,6 +297,7 @@ BEYOND_A_SCHEMA = {
         ("details.pricing.discountPercentage", "cannot be removed without a discountAmount"),
     },
     "private_offers.delete": KEYED,
+    "private_offers.publish": KEYED,
     "metering.list": LIST,
     "metering.submit": KEYED
     | {("details.customer.id", "is not a known customer")}
