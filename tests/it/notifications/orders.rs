@@ -113,7 +113,8 @@ fn an_agreement_ends_the_same_in_any_order() {
         prop_assert_eq!(count(&events, "entitlement.created"), 1);
         let over = count(&events, "entitlement.cancelled") + count(&events, "entitlement.expired");
         prop_assert_eq!(over, usize::from(!goes_on));
-        prop_assert!(count(&events, "entitlement.updated") <= 2, "{:?}", events);
+        // Each picture but the first has one thing to add, at most.
+        prop_assert!(count(&events, "entitlement.updated") <= 3, "{:?}", events);
         Ok(())
     });
 }
