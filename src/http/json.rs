@@ -54,11 +54,11 @@ pub fn inexact_numbers(text: &[u8]) -> Vec<Range<usize>> {
             b'"' => 1,
             _ if in_string => 1,
             b'#' => run(|byte| byte != b'\n'),
-            b'0'..=b'9' => run(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)),
+            b'-' | b'0'..=b'9' => run(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)),
             b'A'..=b'Z' | b'a'..=b'z' | b'_' => run(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
             _ => 1,
         };
-        if byte.is_ascii_digit() && !in_string && !is_exact(&text[at..at + length]) {
+        if (byte == b'-' || byte.is_ascii_digit()) && !in_string && !is_exact(&text[at..at + length]) {
             numbers.push(at..at + length);
         }
         in_string ^= byte == b'"';
@@ -74,7 +74,7 @@ fn is_exact(number: &[u8]) -> bool {
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let significant = digits.trim_matches('0').len();
     let vanishes = significant > 0 && text.parse() == Ok(0.0);
-    (significant <= EXACT_DIGITS && !vanishes) || text.parse::<u64>().is_ok()
+    (significant <= EXACT_DIGITS && !vanishes) || text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()
 }
 
 /// A [`Value`] whose objects name each field once.

@@ -80,3 +80,21 @@ async fn no_number_is_rounded_silently() {
     );
     assert_eq!(party.graphql(&literal, json!({})).await.status, 400);
 }
+
+/// What cannot be kept is set aside with its sign, so that the rest of the body can still be read.
+#[test]
+fn negative_numbers_are_set_aside_whole() {
+    for (number, exact) in [
+        ("-2.225073858507203e-309", false),
+        ("-0.30000000000000004", false),
+        ("-1e-400", false),
+        ("-0.5", true),
+        ("-9223372036854775808", true),
+        ("-1", true),
+    ] {
+        let body = format!("{{\"ignored\": [{number}, \"-2.225073858507203e-309\"]}}");
+        let read = mercato::http::json::parse(body.as_bytes()).unwrap_or_else(|said| panic!("{number}: {said}"));
+        assert_eq!(read["ignored"][0].is_number(), exact, "{number}");
+        assert_eq!(read["ignored"][1], "-2.225073858507203e-309");
+    }
+}
