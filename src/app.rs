@@ -22,6 +22,7 @@ use crate::http::trace::trace;
 use crate::http::{HttpSettings, Services, StreamSettings};
 use crate::marketplace::adapters::Adapters;
 use crate::marketplace::clerk::Clerk;
+use crate::marketplace::hands;
 use crate::marketplace::http::{Client, ClientSettings};
 use crate::marketplace::inbound;
 use crate::marketplace::inbox::Inbox;
@@ -43,10 +44,6 @@ const SHARING_INTERVAL: Duration = Duration::from_millis(500);
 const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
 /// How often the clock looks for what is due.
 const CLOCKWORK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is looked whether a marketplace has to be compared.
-const RECONCILER_INTERVAL: Duration = Duration::from_secs(5);
-/// How often the outbox is looked at.
-const CLERK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is looked for organizations that the simulator does not know yet.
 const STAGE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -183,16 +180,9 @@ impl App {
             async move { report("the clock's work", clockwork::run(&store).await.map(drop)) }
         });
         let reconciler = Arc::clone(&self.reconciler);
-        self.every(RECONCILER_INTERVAL, move || {
-            let reconciler = Arc::clone(&reconciler);
-            async move { report("comparing marketplaces", reconciler.run().await.map(drop)) }
-        });
-        self.workers.push(tokio::spawn(Arc::clone(&self.inbox).work(self.stop.subscribe())));
-        let clerk = Arc::clone(&self.clerk);
-        self.every(CLERK_INTERVAL, move || {
-            let clerk = Arc::clone(&clerk);
-            async move { report("the outbox", clerk.run().await.map(drop)) }
-        });
+        self.workers.push(tokio::spawn(hands::work(reconciler, self.stop.subscribe())));
+        self.workers.push(tokio::spawn(hands::work(Arc::clone(&self.inbox), self.stop.subscribe())));
+        self.workers.push(tokio::spawn(hands::work(Arc::clone(&self.clerk), self.stop.subscribe())));
         if let Some(stage) = self.services.stage.clone() {
             self.every(STAGE_INTERVAL, move || {
                 let stage = Arc::clone(&stage);

@@ -8,16 +8,17 @@ use chrono::TimeDelta;
 use tokio::time::Instant;
 
 use super::adapters::Adapters;
+use super::hands::{self, Hands, Place, Worker};
 use super::{publisher, reporter};
 use crate::error::Result;
-use crate::model::id::OrganizationId;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::store::outbox::{Errand, Taken};
 use crate::store::{Store, Tenant};
 
-/// What is taken up at once: as much as is done within the lease, also by a marketplace that takes a second for each.
-const PORTION: i64 = 50;
+/// What is taken up at once, be it all of one account: as much as is done within the lease, also by a marketplace that takes
+/// a second for each.
+const PORTION: usize = 50;
 /// How often it is looked whether an account was connected.
 const NO_ACCOUNT: TimeDelta = TimeDelta::minutes(5);
 /// How long offers of an account are worked on at once. With what usage takes before and one call after it, it is within
@@ -31,38 +32,51 @@ pub struct Clerk {
     adapters: Arc<Adapters>,
 }
 
+impl Worker for Clerk {
+    type Owner = Place;
+
+    const INTERVAL: Duration = Duration::from_secs(1);
+    const AT_ONCE: usize = 128;
+    const WHAT: &'static str = "errands";
+
+    /// One task for each account. While it lasts, nothing more of the account is taken up: others get in, however much of
+    /// it is due.
+    async fn take(self: &Arc<Self>, hands: &mut Hands<Place>) -> Result<usize> {
+        let room = hands.room().min(PORTION);
+        if room == 0 {
+            return Ok(0);
+        }
+        let busy: Vec<Place> = hands.load().into_keys().collect();
+        let taken = self.store.take_errands(i64::try_from(room).unwrap_or(i64::MAX), &busy).await?;
+        let count = taken.len();
+        let mut accounts: HashMap<Place, Vec<Taken>> = HashMap::new();
+        for errand in taken {
+            accounts.entry((errand.organization, errand.vendor)).or_default().push(errand);
+        }
+        for ((organization, vendor), errands) in accounts {
+            let clerk = Arc::clone(self);
+            hands.begin((organization, vendor), async move {
+                let tenant = clerk.store.tenant(organization, None);
+                if let Err(error) = clerk.serve(&tenant, vendor, errands).await {
+                    tracing::error!(cause = error.cause(), %organization, %vendor, "{error}: errands wait for their lease to end");
+                }
+            });
+        }
+        Ok(count)
+    }
+}
+
 impl Clerk {
     pub fn new(store: Store, adapters: Arc<Adapters>) -> Self {
         Self { store, adapters }
     }
 
     /// Does all that is due, and answers how much there was.
-    pub async fn run(&self) -> Result<usize> {
-        let mut done = 0;
-        loop {
-            let taken = self.store.take_errands(PORTION).await?;
-            if taken.is_empty() {
-                return Ok(done);
-            }
-            done += taken.len();
-            let mut accounts: HashMap<(OrganizationId, Vendor), Vec<Taken>> = HashMap::new();
-            for errand in taken {
-                accounts.entry((errand.organization, errand.vendor)).or_default().push(errand);
-            }
-            // Each account at its own pace: a marketplace that is down holds nobody else up.
-            let work = accounts.into_iter().map(|((organization, vendor), errands)| {
-                let tenant = self.store.tenant(organization, None);
-                async move {
-                    if let Err(error) = self.work(&tenant, vendor, errands).await {
-                        tracing::error!(cause = error.cause(), %organization, %vendor, "{error}: errands wait for their lease to end");
-                    }
-                }
-            });
-            futures_util::future::join_all(work).await;
-        }
+    pub async fn run(self: &Arc<Self>) -> Result<usize> {
+        hands::run(self).await
     }
 
-    async fn work(&self, tenant: &Tenant, vendor: Vendor, errands: Vec<Taken>) -> Result<()> {
+    async fn serve(&self, tenant: &Tenant, vendor: Vendor, errands: Vec<Taken>) -> Result<()> {
         let Some(adapter) = self.adapters.of(tenant, vendor).await? else {
             let due = tenant.clock().now().plus(NO_ACCOUNT);
             for taken in errands {

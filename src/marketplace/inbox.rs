@@ -3,26 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
 
 use super::adapter::Adapter;
 use super::adapters::Adapters;
 use super::clerk::again;
 use super::converge::{Outcome, Trouble};
+use super::hands::{self, Hands, Worker};
 use super::http::error::bounded;
 use super::{cloud_a, cloud_b};
 use crate::error::Result;
-use crate::http::server::stopped;
+use crate::model::id::OrganizationId;
 use crate::model::notification::{Notification, NotificationVerdict};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::store::{Store, Tenant};
 
-/// How often it is looked for what is due, when nobody says that something is.
-const INTERVAL: Duration = Duration::from_millis(250);
-/// What is in hand at once.
-const AT_ONCE: usize = 64;
+/// What an organization has in hand at once: a marketplace that answers slowly must not hold up those of others.
+const SHARE: usize = 16;
 /// After so many tries, which take a day, it is given up.
 const TRIES: u32 = 293;
 
@@ -39,6 +37,31 @@ pub struct Inbox {
     store: Store,
     adapters: Arc<Adapters>,
     wake: Notify,
+}
+
+impl Worker for Inbox {
+    type Owner = OrganizationId;
+
+    const INTERVAL: Duration = Duration::from_millis(250);
+    const AT_ONCE: usize = 64;
+    const WHAT: &'static str = "notifications";
+
+    async fn take(self: &Arc<Self>, hands: &mut Hands<OrganizationId>) -> Result<usize> {
+        if hands.room() == 0 {
+            return Ok(0);
+        }
+        let taken = self.store.take_notifications(hands.room(), SHARE, hands.load()).await?;
+        let count = taken.len();
+        for notification in taken {
+            let inbox = Arc::clone(self);
+            hands.begin(notification.organization_id, async move { inbox.handle(notification).await });
+        }
+        Ok(count)
+    }
+
+    async fn woken(&self) {
+        self.wake.notified().await;
+    }
 }
 
 impl Inbox {
@@ -61,46 +84,7 @@ impl Inbox {
 
     /// Applies all that is due, and answers how much there was.
     pub async fn run(self: &Arc<Self>) -> Result<usize> {
-        let (mut running, mut done) = (JoinSet::new(), 0);
-        loop {
-            let taken = self.take(&mut running).await?;
-            done += taken;
-            if taken == 0 && running.join_next().await.is_none() {
-                return Ok(done);
-            }
-        }
-    }
-
-    /// Applies what is due as it comes, until the order to stop; what is in hand is finished.
-    pub async fn work(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let mut running = JoinSet::new();
-        loop {
-            if let Err(error) = self.take(&mut running).await {
-                tracing::warn!(cause = error.cause(), "notifications could not be taken up; it is tried again");
-            }
-            tokio::select! {
-                () = stopped(&mut stop) => break,
-                Some(_) = running.join_next() => {}
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep(INTERVAL) => {}
-            }
-        }
-        while running.join_next().await.is_some() {}
-    }
-
-    /// Takes up what there is room for.
-    async fn take(self: &Arc<Self>, running: &mut JoinSet<()>) -> Result<usize> {
-        let room = AT_ONCE.saturating_sub(running.len());
-        if room == 0 {
-            return Ok(0);
-        }
-        let taken = self.store.take_notifications(i64::try_from(room).unwrap_or(i64::MAX)).await?;
-        let count = taken.len();
-        for notification in taken {
-            let inbox = Arc::clone(self);
-            running.spawn(async move { inbox.handle(notification).await });
-        }
-        Ok(count)
+        hands::run(self).await
     }
 
     async fn handle(&self, notification: Notification) {

@@ -8,6 +8,7 @@
 //! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; `batch` sends rows that may poison each other.
 //! - [`inbound`]: where notifications come in: who is it, keep it, 200. [`jwt`]: whether one of `cloud_b` is one.
 //! - [`inbox`]: applies what was kept, in order for each contract; `converge` brings an entitlement to what a contract is.
+//! - [`hands`]: how those who take up what is due do it side by side, so that one who is slow holds up nobody else.
 //! - [`simulator`]: the other end of the same protocols, for rehearsals; [`stage`] connects every organization to it.
 
 pub mod accounts;
@@ -18,6 +19,7 @@ pub mod clerk;
 pub mod cloud_a;
 pub mod cloud_b;
 mod converge;
+pub mod hands;
 pub mod http;
 pub mod inbound;
 pub mod inbox;

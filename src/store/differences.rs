@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use surrealdb::types::{Array, Object, RecordId, RecordIdKey, SurrealValue, Value};
 
 use super::documents::never;
-use super::outbox::LEASE;
+use super::outbox::{LEASE, accounts};
 use super::write::Plan;
 use super::{Store, Tenant, organization_of, vars};
 use crate::error::{Error, Result};
@@ -51,30 +51,32 @@ impl Row {
 }
 
 impl Store {
-    /// Takes up the accounts whose time to be compared has come.
-    pub async fn take_comparisons(&self, limit: i64) -> Result<Vec<(OrganizationId, Vendor)>> {
+    /// Takes up the accounts whose time to be compared has come, but none that is busy.
+    pub async fn take_comparisons(&self, limit: i64, busy: &[(OrganizationId, Vendor)]) -> Result<Vec<(OrganizationId, Vendor)>> {
         const TAKE: &str = "{
-            LET $found = SELECT VALUE id FROM (SELECT id, compare_at FROM marketplace WITH INDEX marketplace_compare
-                WHERE compare_at <= $now ORDER BY compare_at LIMIT $limit);
+            LET $open = SELECT id, compare_at FROM marketplace WITH INDEX marketplace_compare
+                WHERE compare_at <= $now AND record::id(id) NOTINSIDE $busy;
+            LET $found = SELECT VALUE id FROM (SELECT id, compare_at FROM $open ORDER BY compare_at LIMIT $limit);
             FOR $account IN $found { UPDATE ONLY $account SET compare_at = $next RETURN NONE };
             RETURN $found;
         }";
         let now = self.clock().now();
-        let vars = vars! { "now" => now, "next" => now.plus(INTERVAL), "limit" => limit };
+        let vars = vars! { "now" => now, "next" => now.plus(INTERVAL), "limit" => limit, "busy" => accounts(busy) };
         let found = self.take(TAKE, vars).await?;
         found.iter().map(|id| Ok((organization_of(id)?, parts(id)?.0))).collect()
     }
 
-    /// Takes up the differences that are to be adopted.
-    pub async fn take_adoptions(&self, limit: i64) -> Result<Vec<(OrganizationId, Vendor, String)>> {
+    /// Takes up the differences that are to be adopted, but none of an account that is busy.
+    pub async fn take_adoptions(&self, limit: i64, busy: &[(OrganizationId, Vendor)]) -> Result<Vec<(OrganizationId, Vendor, String)>> {
         const TAKE: &str = "{
-            LET $found = SELECT VALUE id FROM (SELECT id, due FROM difference WITH INDEX difference_due
-                WHERE due <= $now ORDER BY due LIMIT $limit);
+            LET $open = SELECT id, due FROM difference WITH INDEX difference_due
+                WHERE due <= $now AND [record::id(id)[0], record::id(id)[1]] NOTINSIDE $busy;
+            LET $found = SELECT VALUE id FROM (SELECT id, due FROM $open ORDER BY due LIMIT $limit);
             FOR $one IN $found { UPDATE ONLY $one SET due = $leased RETURN NONE };
             RETURN $found;
         }";
         let now = self.clock().now();
-        let vars = vars! { "now" => now, "leased" => now.plus(LEASE), "limit" => limit };
+        let vars = vars! { "now" => now, "leased" => now.plus(LEASE), "limit" => limit, "busy" => accounts(busy) };
         let found = self.take(TAKE, vars).await?;
         let read = |id: &RecordId| {
             let (vendor, contract) = parts(id)?;

@@ -1,5 +1,7 @@
 //! What marketplaces told us: kept once, taken up in order, and what became of it.
 
+use std::collections::HashMap;
+
 use surrealdb::types::{Object, RecordId, SurrealValue};
 
 use super::documents::never;
@@ -75,28 +77,55 @@ struct FirstRow {
     key: String,
 }
 
-/// Keys are inverted, so what was received first has the greatest.
-const LOOK: &str = "RETURN (SELECT * FROM notification WITH INDEX notification_due WHERE due <= $now
-    ORDER BY due LIMIT $limit).map(|$row| { row: $row, due: $row.due, first: IF $row.subject = '' { NONE } ELSE {
+/// Without those who have their share the index gives the first ones. With them all that is due is read: a limit within the
+/// scan would count what is passed over. Keys are inverted, so what was received first has the greatest.
+const LOOK: &str = "{
+    LET $found = IF array::len($full) = 0 {
+        SELECT * FROM notification WITH INDEX notification_due WHERE due <= $now ORDER BY due LIMIT $limit
+    } ELSE {
+        LET $open = SELECT id, due FROM notification WITH INDEX notification_due
+            WHERE due <= $now AND organization NOTINSIDE $full;
+        LET $first = SELECT VALUE id FROM (SELECT id, due FROM $open ORDER BY due LIMIT $limit);
+        SELECT * FROM $first
+    };
+    RETURN $found.map(|$row| { row: $row, due: $row.due, first: IF $row.subject = '' { NONE } ELSE {
         (SELECT id, due, at, key FROM notification WITH INDEX notification_open
             WHERE organization = $row.organization AND subject = $row.subject AND due < $never
-            ORDER BY at ASC, key DESC LIMIT 1)[0] } })";
+            ORDER BY at ASC, key DESC LIMIT 1)[0] } })
+}";
 
 /// By compare and set: of several processes one moves each.
 const MOVE: &str = "RETURN array::flatten($steps.map(|$move|
     (UPDATE $move.id SET due = $move.to WHERE due = $move.was RETURN VALUE id)))";
 
 impl Store {
-    /// Takes up what is due: of each subject only its first notification that has no verdict. Of several processes each
-    /// gets others.
-    pub async fn take_notifications(&self, limit: i64) -> Result<Vec<Notification>> {
+    /// Takes up what is due: of each subject only its first notification that has no verdict, and of each organization so
+    /// many that with those in hand it has no more than its share. Of several processes each gets others.
+    pub async fn take_notifications(
+        &self,
+        limit: usize,
+        share: usize,
+        mut in_hand: HashMap<OrganizationId, usize>,
+    ) -> Result<Vec<Notification>> {
         let now = self.clock().now();
-        let (leased, vars) = (now.plus(LEASE), vars! { "now" => now, "never" => never(), "limit" => limit });
+        let full = in_hand.iter().filter(|(_, count)| **count >= share).map(|(full, _)| full.to_string());
+        let leased = now.plus(LEASE);
+        let vars = vars! {
+            "now" => now, "never" => never(), "limit" => i64::try_from(limit).unwrap_or(i64::MAX),
+            "full" => full.collect::<Vec<String>>(),
+        };
         let found: Vec<DueRow> = self.ask(LOOK, vars).await?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        let own: Vec<RecordId> = found.iter().filter(|row| row.is_first()).map(|row| row.row.id.clone()).collect();
+        let mut own: Vec<RecordId> = Vec::new();
+        for row in found.iter().filter(|row| row.is_first()) {
+            let count = in_hand.entry(organization_of(&row.row.id)?).or_default();
+            if *count < share {
+                *count += 1;
+                own.push(row.row.id.clone());
+            }
+        }
         let steps: Vec<Object> = found.iter().filter_map(|row| row.moved(&own, now, leased)).collect();
         let moved: Vec<RecordId> = match self.ask(MOVE, vars! { "steps" => steps }).await {
             // Another process was at it in the same moment.
@@ -113,18 +142,11 @@ impl DueRow {
         self.first.as_ref().is_none_or(|first| first.id == self.row.id)
     }
 
-    /// The first of a subject is leased; those behind it wait with it, so that they fill no portion meanwhile.
+    /// The first of a subject is leased; those behind it wait with it, so that they fill no portion meanwhile. What is not
+    /// taken stays where it is.
     fn moved(&self, own: &[RecordId], now: Timestamp, leased: Timestamp) -> Option<Object> {
-        let to = match &self.first {
-            Some(first) if first.id != self.row.id => {
-                if own.contains(&first.id) {
-                    leased
-                } else {
-                    first.due
-                }
-            }
-            _ => leased,
-        };
+        let first = self.first.as_ref().map_or(&self.row.id, |first| &first.id);
+        let to = if own.contains(first) { leased } else { self.first.as_ref().map_or(now, |first| first.due) };
         (to > now).then(|| vars! { "id" => self.row.id.clone(), "was" => self.due, "to" => to })
     }
 }

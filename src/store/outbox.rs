@@ -80,23 +80,32 @@ impl Row {
 }
 
 impl Store {
-    /// Takes up what is due, the most urgent first. Of several processes each gets others.
-    pub async fn take_errands(&self, limit: i64) -> Result<Vec<Taken>> {
+    /// Takes up what is due, the most urgent first, but nothing of accounts that are busy. Of several processes each gets
+    /// others.
+    pub async fn take_errands(&self, limit: i64, busy: &[(OrganizationId, Vendor)]) -> Result<Vec<Taken>> {
         const TAKE: &str = "{
             LET $found = SELECT id, vendor, tries, note, revision, urgent_by FROM outbox WITH INDEX outbox_due
-                WHERE due <= $now ORDER BY urgent_by LIMIT $limit;
+                WHERE due <= $now AND [record::id(id)[0], vendor] NOTINSIDE $busy ORDER BY urgent_by LIMIT $limit;
             FOR $row IN $found { UPDATE ONLY $row.id SET due = $leased, held = $leased RETURN NONE };
             RETURN $found;
         }";
         let now = self.clock().now();
         let leased = now.plus(LEASE);
-        let vars = vars! { "now" => now, "leased" => leased, "limit" => limit };
+        let vars = vars! { "now" => now, "leased" => leased, "limit" => limit, "busy" => accounts(busy) };
         match self.ask::<Vec<Row>>(TAKE, vars).await {
             // Another process was at it in the same moment.
             Err(Error::Unavailable(_)) => Ok(Vec::new()),
             rows => rows?.into_iter().map(|row| row.into_taken(leased)).collect(),
         }
     }
+}
+
+/// Accounts as the beginnings of keys.
+pub(super) fn accounts(places: &[(OrganizationId, Vendor)]) -> Vec<Value> {
+    let account = |(organization, vendor): &(OrganizationId, Vendor)| {
+        Value::Array(vec![organization.to_string().into_value(), vendor.as_str().into_value()].into())
+    };
+    places.iter().map(account).collect()
 }
 
 impl Tenant {

@@ -13,6 +13,7 @@ mod deliveries;
 mod entitlements;
 mod events;
 mod export;
+mod fairness;
 mod graph;
 mod graphql;
 mod guard;

@@ -179,7 +179,7 @@ async fn usage_near_the_end_of_its_time_goes_first() {
         let rows = json!([{ "dimension": format!("h{hours}"), "quantity": 1, "startTime": at }]);
         receipts.push(submit(&market, &customer, rows).await);
     }
-    let taken = market.app.store.take_errands(2).await.expect("the outbox");
+    let taken = market.app.store.take_errands(2, &[]).await.expect("the outbox");
     let errand = |receipt: &Value| MeteringId::parse(receipt["id"].as_str().expect("an id")).map(Errand::Usage);
     let first: Vec<_> = taken.iter().map(|taken| Some(taken.errand)).collect();
     assert_eq!(first, [errand(&receipts[1]), errand(&receipts[2])], "that of 23 hours ago, then that of 5");

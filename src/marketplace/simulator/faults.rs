@@ -1,5 +1,7 @@
 //! What goes wrong on demand. Every fault counts down as it is used.
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -22,6 +24,7 @@ pub struct Faults {
     pub throttle: u32,
     pub poison: Option<String>,
     pub fail_publications: u32,
+    pub slow_answers: Slowness,
     /// Whether the last throttled batch of usage was refused as a whole: the next one loses a part.
     #[serde(skip)]
     pub was_refused: bool,
@@ -32,6 +35,13 @@ pub struct Faults {
 pub struct Delay {
     pub count: u32,
     pub seconds: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Slowness {
+    pub count: u32,
+    pub milliseconds: u32,
 }
 
 /// What becomes of a notification that is put into the queue: one fault at most.
@@ -79,6 +89,12 @@ impl Faults {
         Some(if self.was_refused { Throttled::Refused } else { Throttled::Halved })
     }
 
+    /// How long the next call has to wait, of the machine's time.
+    fn next_wait(&mut self) -> Option<Duration> {
+        let Slowness { count, milliseconds } = &mut self.slow_answers;
+        spend(count).then(|| Duration::from_millis(u64::from(*milliseconds)))
+    }
+
     pub fn is_poison(&self, dimension: &str) -> bool {
         self.poison.as_deref() == Some(dimension)
     }
@@ -94,6 +110,10 @@ fn spend(count: &mut u32) -> bool {
 pub async fn intrude(State(sim): State<Sim>, request: Request, next: Next) -> Response {
     let of_cloud_a = request.uri().path().starts_with("/cloud_a");
     // A batch of usage is throttled where its records are known.
+    let wait = sim.world().faults.next_wait();
+    if let Some(wait) = wait {
+        tokio::time::sleep(wait).await;
+    }
     let is_batch = request.headers().get("x-amz-target").is_some_and(|target| target == METERING);
     {
         let faults = &mut sim.world().faults;

@@ -1,5 +1,7 @@
 //! A service whose organization is connected to both marketplaces, simulated: [`Market`]. Both sides go by one clock.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use mercato::marketplace::accounts::{Account, CloudAAccount, CloudBAccount};
 use mercato::marketplace::simulator::{Simulator, SimulatorSettings};
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Party, TestApp};
 
 pub struct Market {
-    pub app: TestApp,
+    pub app: Arc<TestApp>,
     pub simulator: Simulator,
     pub organization: OrganizationId,
     pub party: Party,
@@ -27,7 +29,17 @@ impl Market {
     }
 
     pub async fn unconnected() -> Self {
-        let app = TestApp::new().await;
+        Self::at(Arc::new(TestApp::new().await)).await
+    }
+
+    /// Another organization of the same service, at marketplaces of its own.
+    pub async fn beside(&self) -> Self {
+        let market = Self::at(Arc::clone(&self.app)).await;
+        market.connect().await;
+        market
+    }
+
+    async fn at(app: Arc<TestApp>) -> Self {
         let settings = SimulatorSettings {
             listen: ([127, 0, 0, 1], 0).into(),
             publish: TimeDelta::seconds(60),

@@ -1,0 +1,144 @@
+//! One marketplace is slow, but answers: whoever sells there waits, and nobody else does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use mercato::marketplace::hands::{Worker, work};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::harness::Market;
+
+/// More calls than are made.
+const CALLS: u64 = 1_000_000;
+/// What a machine that is busy with other things may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An organization whose marketplaces take ten minutes for each answer, and one beside it.
+async fn slow_and_fast() -> (Market, Market) {
+    let slow = Market::new().await;
+    let fast = slow.beside().await;
+    (slow, fast)
+}
+
+async fn slow_down(market: &Market) {
+    market.faults(json!({ "slowAnswers": { "count": CALLS, "milliseconds": 600_000 } })).await;
+}
+
+/// A worker at its work, as in production.
+struct AtWork {
+    task: JoinHandle<()>,
+    _stop: watch::Sender<bool>,
+}
+
+impl AtWork {
+    fn begin<W: Worker>(worker: &Arc<W>) -> Self {
+        let stop = watch::Sender::new(false);
+        Self { task: tokio::spawn(work(Arc::clone(worker), stop.subscribe())), _stop: stop }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Asks again and again until it is so.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let asked = tokio::time::timeout(PATIENCE, async { while !is_so().await {} }).await;
+    assert!(asked.is_ok(), "{what}");
+}
+
+/// The slow marketplace has been asked for something, and has not answered.
+async fn is_asked(market: &Market) {
+    let asked = async || market.world().await["faults"]["slowAnswers"]["count"].as_u64().is_some_and(|left| left < CALLS);
+    until("the slow marketplace is asked", asked).await;
+}
+
+async fn submit(market: &Market, customer: &Value, dimension: &str) -> Value {
+    let rows = json!([{ "dimension": dimension, "quantity": 1 }]);
+    let body = json!({ "listingId": "lst_1", "details": { "customer": { "id": customer["id"] }, "usage": rows } });
+    market.party.post("/api/v1/metering", &body).await.created()
+}
+
+async fn kinds(market: &Market) -> Vec<String> {
+    let events = market.app.events(market.organization).await;
+    events.iter().map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+async fn is_told(market: &Market, kind: &str) {
+    until(kind, async || kinds(market).await.iter().any(|told| told == kind)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errands_of_others_go_on() {
+    let (slow, fast) = slow_and_fast().await;
+    let held_up = slow.customer("cloud_b", "buyer-1").await;
+    slow.subscribed(&held_up).await;
+    let served = fast.customer("cloud_b", "buyer-1").await;
+    fast.subscribed(&served).await;
+    // More than is taken up at once, and all of it more urgent than what the other has.
+    for number in 0..120 {
+        submit(&slow, &held_up, &format!("d{number}")).await;
+    }
+    slow_down(&slow).await;
+    slow.app.advance(TimeDelta::minutes(1));
+    let _clerk = AtWork::begin(&slow.app.app.clerk);
+    is_asked(&slow).await;
+    submit(&fast, &served, "calls").await;
+    is_told(&fast, "metering.confirmed").await;
+    assert!(!kinds(&slow).await.iter().any(|kind| kind == "metering.confirmed"));
+    let taken = slow.app.rows("SELECT VALUE id FROM outbox WHERE held != NONE").await;
+    assert_eq!(taken.len(), 50, "what cannot be begun within its lease is not in hand");
+}
+
+async fn buy(market: &Market, buyers: usize) {
+    for buyer in 0..buyers {
+        let body = json!({
+            "publisher": market.organization, "offerId": "lst_1", "planId": "gold", "tenantId": format!("buyer-{buyer}"),
+        });
+        market.control("POST", "cloud_b/subscriptions", body).await;
+    }
+    market.control("POST", "settle", json!({})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_of_others_are_applied() {
+    let (slow, fast) = slow_and_fast().await;
+    slow_down(&slow).await;
+    // More than are in hand at once in all.
+    buy(&slow, 80).await;
+    let _inbox = AtWork::begin(&slow.app.app.inbox);
+    is_asked(&slow).await;
+    buy(&fast, 20).await;
+    until("all are applied", async || {
+        kinds(&fast).await.iter().filter(|kind| *kind == "entitlement.created").count() == 20
+    })
+    .await;
+    assert_eq!(kinds(&slow).await, Vec::<String>::new());
+    let left = slow.app.rows("SELECT VALUE id FROM notification WHERE verdict = NONE").await;
+    assert_eq!(left.len(), 80);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_of_others_are_compared() {
+    let (slow, mut fast) = slow_and_fast().await;
+    let reconciler = &slow.app.app.reconciler;
+    reconciler.run().await.expect("the first comparisons");
+    fast.faults(json!({ "dropNotifications": 1 })).await;
+    buy(&fast, 1).await;
+    slow_down(&slow).await;
+    slow.app.advance(TimeDelta::hours(1));
+    fast.party.refresh().await;
+    let _reconciler = AtWork::begin(reconciler);
+    is_asked(&slow).await;
+    let query = "{ marketplaceDifferences { vendor } }";
+    until("the difference is found", async || {
+        let data = fast.party.graphql(query, json!({})).await.ok();
+        data["data"]["marketplaceDifferences"].as_array().is_some_and(|found| found.len() == 1)
+    })
+    .await;
+}
