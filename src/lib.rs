@@ -109,6 +109,13 @@
 //!    is no difference left. So order and number of notifications do not matter.
 //! 6. The verdict and its reason are written, and the next of the contract is due.
 //!
+//! # What happens to a notification that never comes
+//!
+//! 1. [`marketplace::reconciler`] compares each account every hour with what its marketplace has: contracts, changes that
+//!    wait for an answer, accepted usage. What differs stands in a table, and nothing is done.
+//! 2. Somebody orders one to be adopted ([`resolvers::marketplaces::adopt`]). The reconciler asks the marketplace again, and
+//!    does what the notification would have done, by the same code; so it emits the same events.
+//!
 //! # What happens when a secret is regenerated
 //!
 //! 1. [`resolvers::applications::regenerate_secret`] passes [`call::Call::grant_itself`]: the application itself, or an

@@ -1,11 +1,11 @@
-//! `marketplace connect`, `marketplace disconnect`: an organization's accounts, offline, through the resolvers; and
-//! `simulator`.
+//! `marketplace connect`, `disconnect`, `compare`, `differences`, `adopt`: an organization's accounts, on its database,
+//! through the resolvers; and `simulator`.
 
 use std::io::Read;
 use std::path::Path;
 
 use chrono::TimeDelta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::serve::{start_log, told_to_stop};
 use super::{open, operator, plainly};
@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::config::{MarketplaceCommand, SimulatorOptions};
 use crate::marketplace::accounts::NewAccount;
 use crate::marketplace::simulator::{Simulator, SimulatorSettings};
+use crate::model::difference::{Difference, DifferenceKind, Subject};
 use crate::model::vendor::Vendor;
 use crate::resolvers::marketplaces;
 
@@ -26,14 +27,51 @@ pub async fn run(command: MarketplaceCommand) -> Result<(), String> {
             println!("{organization} is connected to {}.", account.vendor());
         }
         MarketplaceCommand::Disconnect { organization, vendor, database } => {
-            let vendor = Vendor::parse(&vendor)
-                .ok_or_else(|| format!("{vendor} is not a marketplace; use cloud_a or cloud_b."))?;
+            let vendor = vendor_of(&vendor)?;
             let call = operator(&open(&database).await?, &organization).await?;
             marketplaces::disconnect(&call, vendor).await.map_err(plainly)?;
             println!("{organization} is not connected to {vendor} any more.");
         }
+        MarketplaceCommand::Compare { organization, vendor, database } => {
+            let vendor = vendor_of(&vendor)?;
+            let call = operator(&open(&database).await?, &organization).await?;
+            marketplaces::compare(&call, vendor).await.map_err(plainly)?;
+            println!("{vendor} is compared within seconds, where the service runs.");
+        }
+        MarketplaceCommand::Differences { organization, json, database } => {
+            let call = operator(&open(&database).await?, &organization).await?;
+            let found = marketplaces::differences(&call).await.map_err(plainly)?;
+            if json {
+                println!("{}", json!(found));
+            } else {
+                found.iter().for_each(show);
+            }
+        }
+        MarketplaceCommand::Adopt { organization, vendor, kind, subject, database } => {
+            let vendor = vendor_of(&vendor)?;
+            let kind = DifferenceKind::parse(&kind)
+                .ok_or_else(|| format!("{kind} is not a kind; use CONTRACT, OPERATION or USAGE."))?;
+            let call = operator(&open(&database).await?, &organization).await?;
+            let subject = Subject { kind, id: subject };
+            let ordered = marketplaces::adopt(&call, vendor, &subject).await.map_err(plainly)?;
+            println!("{} is adopted within seconds, where the service runs.", ordered.subject.id);
+        }
     }
     Ok(())
+}
+
+fn vendor_of(word: &str) -> Result<Vendor, String> {
+    Vendor::parse(word).ok_or_else(|| format!("{word} is not a marketplace; use cloud_a or cloud_b."))
+}
+
+fn show(difference: &Difference) {
+    let Difference { vendor, subject: Subject { kind, id }, what, .. } = difference;
+    let state = match (difference.is_being_adopted, difference.is_adoptable) {
+        (true, _) => "is being adopted",
+        (false, true) => "can be adopted",
+        (false, false) => "cannot be adopted",
+    };
+    println!("{vendor}  {kind}  {id}  ({state})\n    {what}");
 }
 
 fn read(file: &Path) -> Result<Result<Value, String>, String> {

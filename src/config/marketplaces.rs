@@ -46,6 +46,45 @@ pub enum MarketplaceCommand {
         #[command(flatten)]
         database: DatabaseOptions,
     },
+    /// Have an account compared now, and not only within the hour
+    Compare {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// cloud_a or cloud_b
+        #[arg(long)]
+        vendor: String,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+    /// What the last comparisons found: what the marketplaces have otherwise than we
+    Differences {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+    /// Have what the marketplace has become ours; emits what was missed
+    Adopt {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// cloud_a or cloud_b
+        #[arg(long)]
+        vendor: String,
+        /// CONTRACT, OPERATION or USAGE, as `differences` prints it
+        #[arg(long)]
+        kind: String,
+        /// As `differences` prints it
+        #[arg(long)]
+        subject: String,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
     /// Forget an account; what waits for it goes on waiting
     Disconnect {
         /// The organization's id

@@ -6,11 +6,12 @@ use super::call;
 use super::connections::payload;
 use super::errors::fault;
 use crate::model;
+use crate::model::difference::{DifferenceKind, Subject};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::marketplaces;
 
-/// A contract that a marketplace has otherwise than we.
+/// What a marketplace has otherwise than we.
 pub struct MarketplaceDifference(model::difference::Difference);
 
 #[Object]
@@ -18,13 +19,20 @@ impl MarketplaceDifference {
     async fn vendor(&self) -> Vendor {
         self.0.vendor
     }
-    /// The subscription or the agreement.
-    async fn contract(&self) -> &str {
-        &self.0.contract
+    async fn kind(&self) -> DifferenceKind {
+        self.0.subject.kind
+    }
+    /// What it is about: the subscription or agreement; `subscription/operation`; the usage report, or `whose/dimension/day`.
+    async fn subject(&self) -> &str {
+        &self.0.subject.id
     }
     /// What is different, for a person to read.
     async fn what(&self) -> &str {
         &self.0.what
+    }
+    /// Whether adopting it can do anything; if not, `what` says who can.
+    async fn is_adoptable(&self) -> bool {
+        self.0.is_adoptable
     }
     async fn found_at(&self) -> Timestamp {
         self.0.found_at
@@ -48,7 +56,7 @@ pub struct MarketplaceQuery;
 
 #[Object]
 impl MarketplaceQuery {
-    /// What the last comparison with each marketplace found, at most 500 contracts of each; they are compared every hour.
+    /// What the last comparison with each marketplace found, at most 500 of each kind; they are compared every hour.
     /// Needs `read:entitlements`.
     #[graphql(complexity = "100 * child_complexity")]
     async fn marketplace_differences(&self, ctx: &Context<'_>) -> Option<Result<Vec<MarketplaceDifference>>> {
@@ -62,14 +70,16 @@ pub struct MarketplaceMutation;
 
 #[Object]
 impl MarketplaceMutation {
-    /// Has what the marketplace has of a contract become ours, soon. Emits what was missed. For administrators.
+    /// Has what the marketplace has become ours, soon. Emits what was missed. For administrators.
     async fn adopt_marketplace_difference(
         &self,
         ctx: &Context<'_>,
         vendor: Vendor,
-        contract: String,
+        kind: DifferenceKind,
+        subject: String,
     ) -> Option<Result<MarketplaceDifferencePayload>> {
-        Some(MarketplaceDifferencePayload::of(marketplaces::adopt(call(ctx), vendor, &contract).await))
+        let subject = Subject { kind, id: subject };
+        Some(MarketplaceDifferencePayload::of(marketplaces::adopt(call(ctx), vendor, &subject).await))
     }
 
     /// Has a marketplace compared now, and not only within the hour; true once that is ordered. For administrators.

@@ -48,6 +48,13 @@ pub struct DelayInput {
     seconds: u32,
 }
 
+/// Calls that are answered late.
+#[derive(InputObject, Serialize)]
+pub struct SlowAnswersInput {
+    count: u32,
+    milliseconds: u32,
+}
+
 /// What goes wrong from now on; each counts down as it is used.
 #[derive(InputObject, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,6 +80,8 @@ pub struct SimulatorFaultsInput {
     poison: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fail_publications: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slow_answers: Option<SlowAnswersInput>,
 }
 
 /// A purchase at CLOUD_B.

@@ -96,7 +96,7 @@ impl Adapter {
     /// Every contract that the marketplace has, whatever its state.
     pub async fn contracts(&self) -> Result<Vec<Contract>> {
         match self {
-            Self::CloudA(cloud) => cloud.agreements().await,
+            Self::CloudA(cloud) => Ok(cloud.agreements().await?.into_iter().map(|listed| listed.contract).collect()),
             Self::CloudB(cloud) => {
                 let subscriptions = cloud.subscriptions().await?;
                 Ok(subscriptions.into_iter().map(Subscription::into_contract).collect())

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::timeout;
 
 use crate::error::Result;
 use crate::http::server::stopped;
@@ -16,6 +17,9 @@ use crate::model::vendor::Vendor;
 
 /// Whose marketplace is worked with.
 pub type Place = (OrganizationId, Vendor);
+
+/// How long a process that stops waits for marketplaces.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Tasks, and whom each is for.
 pub struct Hands<K> {
@@ -103,7 +107,8 @@ pub async fn run<W: Worker>(worker: &Arc<W>) -> Result<usize> {
     }
 }
 
-/// Does what is due as it comes, until the order to stop; what is in hand is finished.
+/// Does what is due as it comes, until the order to stop. What is in hand is finished if that takes no longer than the grace;
+/// the rest is as though the process had died, and done again after its lease.
 pub async fn work<W: Worker>(worker: Arc<W>, mut stop: watch::Receiver<bool>) {
     let mut hands = Hands::new(W::AT_ONCE);
     loop {
@@ -120,5 +125,8 @@ pub async fn work<W: Worker>(worker: Arc<W>, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(pause) => {}
         }
     }
-    while hands.end_one().await {}
+    let finished = async { while hands.end_one().await {} };
+    if timeout(GRACE, finished).await.is_err() {
+        tracing::info!("{} are left in hand, and done again after their lease", W::WHAT);
+    }
 }

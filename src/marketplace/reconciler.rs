@@ -1,5 +1,6 @@
-//! Compares what we know of contracts with what the marketplaces have: each account every hour. Differences are listed;
-//! one that somebody asks for is adopted, by the same steps as a notification that was missed.
+//! Compares what we know of contracts, of the changes that wait for an answer and of usage with what the marketplaces have:
+//! each account every hour. Differences are listed; one that somebody asks for is adopted, by the same steps as a
+//! notification that was missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,12 +8,15 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::adapter::Adapter;
 use super::adapters::Adapters;
-use super::converge::{Told, Trouble, converge};
+use super::converge::{Outcome, Told, Trouble};
 use super::hands::{self, Hands, Place, Worker};
+use super::http::MarketplaceError;
 use super::terms::{Contract, ContractStatus};
+use super::{accepted, cloud_a, cloud_b};
 use crate::error::{Error, Result};
-use crate::model::difference::Difference;
+use crate::model::difference::{Difference, DifferenceKind, Subject};
 use crate::model::vendor::Vendor;
 use crate::store::{Store, Tenant};
 
@@ -35,17 +39,17 @@ impl Worker for Reconciler {
 
     /// One task for each account: what somebody asked for first, then what it is time for.
     async fn take(self: &Arc<Self>, hands: &mut Hands<Place>) -> Result<usize> {
-        let mut orders: HashMap<Place, Vec<String>> = HashMap::new();
+        let mut orders: HashMap<Place, Vec<Subject>> = HashMap::new();
         if hands.room() > 0 {
-            for (organization, vendor, contract) in self.store.take_adoptions(room(hands), &busy(hands)).await? {
-                orders.entry((organization, vendor)).or_default().push(contract);
+            for (organization, vendor, subject) in self.store.take_adoptions(room(hands), &busy(hands)).await? {
+                orders.entry((organization, vendor)).or_default().push(subject);
             }
         }
         let mut count = 0;
-        for (place, contracts) in orders {
-            count += contracts.len();
+        for (place, subjects) in orders {
+            count += subjects.len();
             let reconciler = Arc::clone(self);
-            let task = async move { reconciler.adopt_all(place, contracts).await };
+            let task = async move { reconciler.adopt_all(place, subjects).await };
             self.begin(hands, place, ADOPTING, task);
         }
         if hands.room() > 0 {
@@ -94,55 +98,79 @@ impl Reconciler {
         });
     }
 
+    /// Whatever of it can be had is kept, also when the rest cannot.
     async fn compare(&self, (organization, vendor): Place) -> Result<()> {
         let tenant = &self.store.tenant(organization, None);
         let Some(adapter) = self.adapters.of(tenant, vendor).await? else { return Ok(()) };
-        let contracts = adapter.contracts().await.map_err(|error| Error::Unavailable(error.to_string()))?;
-        let mut found = Vec::new();
-        for contract in contracts {
-            let id = contract.id.clone();
-            let Some(what) = differs(tenant, vendor, contract).await? else { continue };
-            let found_at = tenant.clock().now();
-            found.push(Difference { vendor, contract: id, what, found_at, is_being_adopted: false });
+        let listed = adapter.contracts().await.map_err(MarketplaceError::unavailable)?;
+        let operations = match &adapter {
+            Adapter::CloudA(_) => Ok(Vec::new()),
+            Adapter::CloudB(cloud) => cloud_b::notices::untold(tenant, cloud, &listed).await,
+        };
+        let now = tenant.clock().now();
+        let named = |kind| move |(id, what)| Difference::new(vendor, kind, id, what, now);
+        let operations = operations.map(|found| found.into_iter().map(named(DifferenceKind::Operation)).collect());
+        let contracts = contracts(tenant, vendor, listed).await;
+        let contracts = contracts.map(|found| found.into_iter().map(named(DifferenceKind::Contract)).collect());
+        let mut kept = Ok(());
+        for (kind, found) in [
+            (DifferenceKind::Contract, contracts),
+            (DifferenceKind::Operation, operations),
+            (DifferenceKind::Usage, accepted::compare(tenant, &adapter).await),
+        ] {
+            let found: Result<Vec<Difference>> = found;
+            kept = match found {
+                Ok(found) => tenant.keep_differences(vendor, kind, &found).await.and(kept),
+                Err(error) => Err(error),
+            };
         }
-        tenant.keep_differences(vendor, &found).await
+        kept
     }
 
-    /// Adopts what the marketplace has of these contracts by now. What may work later is still ordered.
-    async fn adopt_all(&self, (organization, vendor): Place, ids: Vec<String>) -> Result<()> {
+    /// Adopts what the marketplace has of these by now. What may work later is still ordered.
+    async fn adopt_all(&self, (organization, vendor): Place, subjects: Vec<Subject>) -> Result<()> {
         let tenant = &self.store.tenant(organization, None);
         let Some(adapter) = self.adapters.of(tenant, vendor).await? else { return Ok(()) };
-        let contracts = adapter.contracts().await.map_err(|error| Error::Unavailable(error.to_string()))?;
-        for id in ids {
-            let found = contracts.iter().find(|contract| contract.id == id);
-            if let Some(told) = found.and_then(|it| told(vendor, it.clone())) {
-                let outcome = converge(tenant, &told, None).await;
-                tracing::info!(%organization, %vendor, contract = id, ?outcome, "a difference was adopted");
-                if matches!(outcome, Err(Trouble::Later(_))) {
-                    continue;
+        let agreements = match &adapter {
+            Adapter::CloudA(cloud) => cloud.agreements().await.map_err(MarketplaceError::unavailable)?,
+            Adapter::CloudB(_) => Vec::new(),
+        };
+        for subject in subjects {
+            let outcome = match (&adapter, subject.kind) {
+                (Adapter::CloudA(_), DifferenceKind::Contract) => {
+                    cloud_a::notices::adopt(tenant, &agreements, &subject.id).await
                 }
+                (Adapter::CloudB(cloud), DifferenceKind::Contract) => {
+                    cloud_b::notices::receive(tenant, cloud, &subject.id, None).await
+                }
+                (Adapter::CloudB(cloud), DifferenceKind::Operation) => {
+                    cloud_b::notices::adopt(tenant, cloud, &subject.id).await
+                }
+                (_, DifferenceKind::Usage) => accepted::adopt(tenant, &adapter, &subject.id).await,
+                (Adapter::CloudA(_), DifferenceKind::Operation) => Ok(Outcome::Ignored("it has none".to_owned())),
+            };
+            tracing::info!(%organization, %vendor, ?subject, ?outcome, "a difference was adopted");
+            if !matches!(outcome, Err(Trouble::Later(_))) {
+                tenant.end_difference(vendor, &subject).await?;
             }
-            tenant.end_difference(vendor, &id).await?;
         }
         Ok(())
     }
 }
 
-/// None of a contract that another one carries on, and of one whose state is not known.
-fn told(vendor: Vendor, contract: Contract) -> Option<Told> {
-    match contract.status {
-        ContractStatus::Known(status) => Some(Told { vendor, contract, status, renews: false }),
-        ContractStatus::Superseded | ContractStatus::Other(_) => None,
+/// The contracts that are different, and in what.
+async fn contracts(tenant: &Tenant, vendor: Vendor, listed: Vec<Contract>) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for contract in listed {
+        // None of a contract that another one carries on, and of one whose state is not known.
+        let ContractStatus::Known(status) = contract.status else { continue };
+        let told = Told { vendor, contract, status, renews: false };
+        let known = tenant.entitlements_at(vendor, &told.contract.id).await?.into_iter().next();
+        let what = match known {
+            Some(known) => told.differs(&known, tenant.clock().now()),
+            None => status.is_live().then(|| format!("not known here; {status} at the marketplace")),
+        };
+        found.extend(what.map(|what| (told.contract.id, what)));
     }
-}
-
-/// What is different of a contract, if anything is.
-async fn differs(tenant: &Tenant, vendor: Vendor, contract: Contract) -> Result<Option<String>> {
-    let Some(told) = told(vendor, contract) else { return Ok(None) };
-    let known = tenant.entitlements_at(vendor, &told.contract.id).await?.into_iter().next();
-    Ok(match known {
-        Some(known) => told.differs(&known, tenant.clock().now()),
-        None if told.status.is_live() => Some(format!("not known here; {} at the marketplace", told.status)),
-        None => None,
-    })
+    Ok(found)
 }

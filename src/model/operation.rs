@@ -285,9 +285,9 @@ operations! {
         Some("Query.revenue"), [];
     MarketplacesDifferences: "marketplaces.differences", "What the marketplaces have otherwise than we",
         Access::Scope(Scope::ReadEntitlements), None, Some("Query.marketplaceDifferences"), [];
-    MarketplacesAdopt: "marketplaces.adopt", "Have what a marketplace has of a contract become ours",
+    MarketplacesAdopt: "marketplaces.adopt", "Have what a marketplace has become ours",
         Access::Administrator, None, Some("Mutation.adoptMarketplaceDifference"), [];
-    MarketplacesCompare: "marketplaces.compare", "Compare a marketplace's contracts with ours now",
+    MarketplacesCompare: "marketplaces.compare", "Compare what a marketplace has with what we have now",
         Access::Administrator, None, Some("Mutation.compareMarketplace"), [];
     SimulatorAdvance: "simulator.advance", "In staging and demo: move the simulator's clock",
         Access::Scope(Scope::WritePrivateOffers), None, Some("Mutation.advanceSimulator"), [];

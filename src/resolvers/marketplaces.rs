@@ -3,7 +3,7 @@
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::model::difference::Difference;
+use crate::model::difference::{Difference, Subject};
 use crate::model::operation::{Access, Operation};
 use crate::model::vendor::Vendor;
 
@@ -24,14 +24,17 @@ pub async fn differences(call: &Call) -> Result<Vec<Difference>> {
     call.grant(Operation::MarketplacesDifferences.access())?.list_differences().await
 }
 
-/// Has what the marketplace has of a contract become ours. It happens soon after, and emits what was missed.
-pub async fn adopt(call: &Call, vendor: Vendor, contract: &str) -> Result<Difference> {
+/// Has what the marketplace has become ours. It happens soon after, and emits what was missed.
+pub async fn adopt(call: &Call, vendor: Vendor, subject: &Subject) -> Result<Difference> {
     let tenant = call.grant(Operation::MarketplacesAdopt.access())?;
     tenant
         .write(|| async {
             let known = tenant.list_differences().await?.into_iter();
-            let mut named = known.filter(|known| known.vendor == vendor && known.contract == contract);
+            let mut named = known.filter(|known| known.vendor == vendor && known.subject == *subject);
             let difference = named.next().ok_or(Error::NOT_FOUND)?;
+            if !difference.is_adoptable {
+                return Err(Error::conflict(format!("There is nothing to adopt: {}", difference.what)));
+            }
             Ok(tenant.plan_adoption(difference, &call.caller().name()))
         })
         .await

@@ -8,20 +8,21 @@ use super::outbox::{LEASE, accounts};
 use super::write::Plan;
 use super::{Store, Tenant, organization_of, vars};
 use crate::error::{Error, Result};
-use crate::model::difference::Difference;
+use crate::model::difference::{Difference, DifferenceKind, Subject};
 use crate::model::id::OrganizationId;
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 
 /// How often each account is compared.
 pub const INTERVAL: TimeDelta = TimeDelta::hours(1);
-/// Differences of an account that are kept and shown.
+/// Differences of each kind of an account that are kept and shown.
 pub const KEPT: usize = 500;
 
 #[derive(SurrealValue)]
 struct Row {
     id: RecordId,
     what: String,
+    adoptable: bool,
     found_at: Timestamp,
     due: Timestamp,
 }
@@ -30,29 +31,39 @@ fn broken() -> Error {
     Error::internal("the key of a difference is broken")
 }
 
-/// The parts of a key after the organization.
-fn parts(id: &RecordId) -> Result<(Vendor, Option<String>)> {
+/// The parts of a key after the organization, as far as they are texts.
+fn parts(id: &RecordId) -> Result<(Vendor, Option<Subject>)> {
     let RecordIdKey::Array(parts) = &id.key else { return Err(broken()) };
     let text = |index: usize| match parts.get(index) {
         Some(Value::String(text)) => Some(text.clone()),
         _ => None,
     };
     let vendor = text(1).and_then(|vendor| Vendor::parse(&vendor)).ok_or_else(broken)?;
-    Ok((vendor, text(2)))
+    let kind = text(2).and_then(|kind| DifferenceKind::parse(&kind));
+    Ok((vendor, kind.zip(text(3)).map(|(kind, id)| Subject { kind, id })))
 }
 
 impl Row {
     fn into_model(self) -> Result<Difference> {
-        let (vendor, contract) = parts(&self.id)?;
-        let contract = contract.ok_or_else(broken)?;
-        let is_being_adopted = self.due < never();
-        Ok(Difference { vendor, contract, what: self.what, found_at: self.found_at, is_being_adopted })
+        let (vendor, subject) = parts(&self.id)?;
+        Ok(Difference {
+            vendor,
+            subject: subject.ok_or_else(broken)?,
+            what: self.what,
+            is_adoptable: self.adoptable,
+            found_at: self.found_at,
+            is_being_adopted: self.due < never(),
+        })
     }
 }
 
 impl Store {
     /// Takes up the accounts whose time to be compared has come, but none that is busy.
-    pub async fn take_comparisons(&self, limit: i64, busy: &[(OrganizationId, Vendor)]) -> Result<Vec<(OrganizationId, Vendor)>> {
+    pub async fn take_comparisons(
+        &self,
+        limit: i64,
+        busy: &[(OrganizationId, Vendor)],
+    ) -> Result<Vec<(OrganizationId, Vendor)>> {
         const TAKE: &str = "{
             LET $open = SELECT id, compare_at FROM marketplace WITH INDEX marketplace_compare
                 WHERE compare_at <= $now AND record::id(id) NOTINSIDE $busy;
@@ -67,7 +78,11 @@ impl Store {
     }
 
     /// Takes up the differences that are to be adopted, but none of an account that is busy.
-    pub async fn take_adoptions(&self, limit: i64, busy: &[(OrganizationId, Vendor)]) -> Result<Vec<(OrganizationId, Vendor, String)>> {
+    pub async fn take_adoptions(
+        &self,
+        limit: i64,
+        busy: &[(OrganizationId, Vendor)],
+    ) -> Result<Vec<(OrganizationId, Vendor, Subject)>> {
         const TAKE: &str = "{
             LET $open = SELECT id, due FROM difference WITH INDEX difference_due
                 WHERE due <= $now AND [record::id(id)[0], record::id(id)[1]] NOTINSIDE $busy;
@@ -79,8 +94,8 @@ impl Store {
         let vars = vars! { "now" => now, "leased" => now.plus(LEASE), "limit" => limit, "busy" => accounts(busy) };
         let found = self.take(TAKE, vars).await?;
         let read = |id: &RecordId| {
-            let (vendor, contract) = parts(id)?;
-            Ok((organization_of(id)?, vendor, contract.ok_or_else(broken)?))
+            let (vendor, subject) = parts(id)?;
+            Ok((organization_of(id)?, vendor, subject.ok_or_else(broken)?))
         };
         found.iter().map(read).collect()
     }
@@ -95,22 +110,26 @@ impl Store {
 }
 
 impl Tenant {
-    /// The differences of a marketplace are these now; orders to adopt one that is still there stand.
-    pub async fn keep_differences(&self, vendor: Vendor, found: &[Difference]) -> Result<()> {
+    /// The differences of a kind at a marketplace are these now; orders to adopt one that is still there stand.
+    pub async fn keep_differences(&self, vendor: Vendor, kind: DifferenceKind, found: &[Difference]) -> Result<()> {
         const KEEP: &str = "{
-            LET $known = SELECT VALUE id FROM type::record('difference', [$org, $vendor]..[$org, $vendor, ..]);
+            LET $known = SELECT VALUE id FROM type::record('difference', [$org, $vendor, $kind]..[$org, $vendor, $kind, ..]);
             DELETE $known.filter(|$id| $rows.id CONTAINSNOT $id);
             FOR $row IN $rows {
-                UPSERT ONLY $row.id SET what = $row.what, found_at = found_at OR $now,
-                    due = due OR $never RETURN NONE
+                UPSERT ONLY $row.id SET what = $row.what, adoptable = $row.adoptable, found_at = found_at OR $now,
+                    due = IF $row.adoptable { due OR $never } ELSE { $never } RETURN NONE
             }
         }";
         let row = |difference: &Difference| {
-            vars! { "id" => self.difference_record(vendor, &difference.contract), "what" => difference.what.as_str() }
+            vars! {
+                "id" => self.difference_record(vendor, &difference.subject), "what" => difference.what.as_str(),
+                "adoptable" => difference.is_adoptable,
+            }
         };
         let vars = vars! {
-            "org" => self.organization.to_string(), "vendor" => vendor.as_str(), "now" => self.clock().now(),
-            "never" => never(), "rows" => found.iter().take(KEPT).map(row).collect::<Vec<Object>>(),
+            "org" => self.organization.to_string(), "vendor" => vendor.as_str(), "kind" => kind.as_str(),
+            "now" => self.clock().now(), "never" => never(),
+            "rows" => found.iter().take(KEPT).map(row).collect::<Vec<Object>>(),
         };
         self.store.run(KEEP, vars).await
     }
@@ -118,8 +137,8 @@ impl Tenant {
     /// All of the organization's.
     pub async fn list_differences(&self) -> Result<Vec<Difference>> {
         const LIST: &str =
-            "SELECT id, what, found_at, due FROM type::record('difference', [$org]..[$org, ..]) LIMIT $rows";
-        let rows = i64::try_from(2 * KEPT).unwrap_or(i64::MAX);
+            "SELECT id, what, adoptable, found_at, due FROM type::record('difference', [$org]..[$org, ..]) LIMIT $rows";
+        let rows = i64::try_from(Vendor::ALL.len() * DifferenceKind::ALL.len() * KEPT).unwrap_or(i64::MAX);
         let rows: Vec<Row> =
             self.store.ask(LIST, vars! { "org" => self.organization.to_string(), "rows" => rows }).await?;
         rows.into_iter().map(Row::into_model).collect()
@@ -128,9 +147,10 @@ impl Tenant {
     /// Orders a difference to be adopted.
     pub fn plan_adoption(&self, difference: Difference, actor: &str) -> Plan<Difference> {
         const ADOPT: &str = "UPDATE $difference SET due = $now RETURN NONE;";
-        let target = format!("{}/{}", difference.vendor, difference.contract);
+        let Subject { kind, id } = &difference.subject;
+        let target = format!("{}/{kind}/{id}", difference.vendor);
         let vars = vars! {
-            "difference" => self.difference_record(difference.vendor, &difference.contract), "now" => self.clock().now(),
+            "difference" => self.difference_record(difference.vendor, &difference.subject), "now" => self.clock().now(),
         };
         let block = super::write::Block::default().then(ADOPT, vars);
         let ordered = Difference { is_being_adopted: true, ..difference };
@@ -138,8 +158,8 @@ impl Tenant {
     }
 
     /// It was adopted, or is none any more.
-    pub async fn end_difference(&self, vendor: Vendor, contract: &str) -> Result<()> {
-        self.store.run("DELETE $record", vars! { "record" => self.difference_record(vendor, contract) }).await
+    pub async fn end_difference(&self, vendor: Vendor, subject: &Subject) -> Result<()> {
+        self.store.run("DELETE $record", vars! { "record" => self.difference_record(vendor, subject) }).await
     }
 
     /// Has an account compared now; false when there is none.
@@ -149,9 +169,8 @@ impl Tenant {
         Ok(!self.store.ask::<Vec<bool>>(NOW, vars).await?.is_empty())
     }
 
-    fn difference_record(&self, vendor: Vendor, contract: &str) -> RecordId {
-        let parts =
-            vec![self.organization.to_string().into_value(), vendor.as_str().into_value(), contract.into_value()];
-        RecordId::new("difference", Array::from(parts))
+    fn difference_record(&self, vendor: Vendor, Subject { kind, id }: &Subject) -> RecordId {
+        let parts = [self.organization.to_string(), vendor.to_string(), kind.to_string(), id.clone()];
+        RecordId::new("difference", Array::from(parts.map(SurrealValue::into_value).to_vec()))
     }
 }

@@ -128,6 +128,38 @@ fn the_database_commands_work_together() {
     assert!(sentence(here, &[&["serve"], &third[..]].concat(), &[]).contains("was interrupted"));
 }
 
+/// A marketplace that was never told of is compared and adopted by the person who runs the service, and by nobody else yet.
+#[test]
+fn differences_are_ordered_to_be_adopted_from_the_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let organization = json(here, &["organization", "create", "--name", "Acme", "--json"]);
+    let organization = organization["id"].as_str().expect("an id");
+    let marketplace = |rest: &[&'static str]| {
+        let (command, rest) = rest.split_first().expect("a command");
+        [&["marketplace", *command, "--organization", organization], rest].concat()
+    };
+    assert_eq!(json(here, &marketplace(&["differences", "--json"])), serde_json::json!([]));
+    let compare = marketplace(&["compare", "--vendor", "cloud_b"]);
+    assert!(sentence(here, &compare, &[]).contains("No account of cloud_b is connected"));
+    let adopt = ["adopt", "--vendor", "cloud_b", "--subject", "x", "--kind"];
+    let known = marketplace(&[&adopt[..], &["CONTRACT"]].concat());
+    assert!(sentence(here, &known, &[]).contains("not found"));
+    let unknown = marketplace(&[&adopt[..], &["THING"]].concat());
+    assert!(sentence(here, &unknown, &[]).contains("use CONTRACT, OPERATION or USAGE"));
+
+    let account = serde_json::json!({
+        "vendor": "cloud_b", "tenantId": "t", "clientId": "c", "clientSecret": "s", "publisherId": "p", "audience": "c",
+        "tokenUrl": "https://login.example.com/t", "baseUrl": "https://market.example.com",
+        "ingestionUrl": "https://graph.example.com", "keysUrl": "https://login.example.com/keys",
+    });
+    std::fs::write(here.join("account.json"), account.to_string()).expect("written");
+    let connected = run(here, &marketplace(&["connect", "--account", "account.json"]), &[]);
+    assert!(connected.status.success(), "{}", String::from_utf8_lossy(&connected.stderr));
+    let compared = run(here, &compare, &[]);
+    assert!(String::from_utf8_lossy(&compared.stdout).contains("is compared within seconds"));
+}
+
 #[test]
 fn the_contracts_can_be_printed() {
     let folder = tempfile::tempdir().expect("a folder");

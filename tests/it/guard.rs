@@ -71,8 +71,10 @@ fn document(field: &str) -> String {
             let input = "input: { fromSequence: 1 }";
             format!("mutation {{ replayWebhook(id: \"{UNKNOWN}\", {input}) {{ userErrors {{ code }} }} }}")
         }
-        "marketplaceDifferences" => "{ marketplaceDifferences { contract } }".to_owned(),
-        "adoptMarketplaceDifference" => simulated("adoptMarketplaceDifference(vendor: CLOUD_A, contract: \"x\")"),
+        "marketplaceDifferences" => "{ marketplaceDifferences { subject } }".to_owned(),
+        "adoptMarketplaceDifference" => {
+            simulated("adoptMarketplaceDifference(vendor: CLOUD_A, kind: CONTRACT, subject: \"x\")")
+        }
         "compareMarketplace" => "mutation { compareMarketplace(vendor: CLOUD_A) }".to_owned(),
         "advanceSimulator" => simulated("advanceSimulator(seconds: 1)"),
         "setSimulatorFaults" => simulated("setSimulatorFaults(input: {})"),

@@ -10,6 +10,8 @@ use crate::model::entitlement::EntitlementStatus;
 use crate::model::time::Timestamp;
 
 const SEARCH: &str = "AWSMPCommerceService_v20200301.SearchAgreements";
+/// How an agreement ends that was renewed.
+pub const RENEWED: &str = "RENEWED";
 const CATALOG: &str = "AWSMarketplace";
 /// Agreements of a page, and pages of a search.
 const PAGE: u32 = 50;
@@ -39,11 +41,24 @@ struct Page {
     next_token: Option<String>,
 }
 
+/// An agreement as the marketplace lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub contract: Contract,
+    pub accepted: Option<Timestamp>,
+    /// Whether it ended because it was renewed.
+    pub is_renewed: bool,
+    /// What it is to the agreement before it, if the marketplace says so: `NEW`, `RENEW`, `REPLACE`.
+    pub intent: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Agreement {
     #[serde(rename = "agreementId")]
     id: String,
+    #[serde(default, deserialize_with = "lenient::moment")]
+    acceptance_time: Option<Timestamp>,
     #[serde(default, deserialize_with = "lenient::moment")]
     start_time: Option<Timestamp>,
     #[serde(default, deserialize_with = "lenient::moment")]
@@ -54,6 +69,8 @@ struct Agreement {
     proposal_summary: Proposal,
     #[serde(default)]
     license: Option<Licence>,
+    #[serde(default)]
+    intent: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -84,16 +101,16 @@ struct Licence {
 
 impl CloudA {
     /// All agreements of the seller, whatever their state. Their dimensions are not listed.
-    pub async fn agreements(&self) -> Result<Vec<Contract>> {
+    pub async fn agreements(&self) -> Result<Vec<Listed>> {
         let now = self.client.clock().now();
-        let mut contracts = Vec::new();
+        let mut listed = Vec::new();
         let mut next_token: Option<String> = None;
         for _ in 0..PAGES_MAX {
             let page: Page = self.search(next_token.as_deref()).await?;
-            contracts.extend(page.agreement_view_summaries.into_iter().map(|agreement| agreement.into_contract(now)));
+            listed.extend(page.agreement_view_summaries.into_iter().map(|agreement| agreement.into_listed(now)));
             next_token = page.next_token.filter(|token| !token.is_empty());
             if next_token.is_none() {
-                return Ok(contracts);
+                return Ok(listed);
             }
         }
         Err(MarketplaceError::garbled(format!("agreements on more than {PAGES_MAX} pages")))
@@ -109,6 +126,11 @@ impl CloudA {
 }
 
 impl Agreement {
+    fn into_listed(self, now: Timestamp) -> Listed {
+        let (accepted, is_renewed, intent) = (self.acceptance_time, self.status == RENEWED, self.intent.clone());
+        Listed { contract: self.into_contract(now), accepted, is_renewed, intent }
+    }
+
     fn into_contract(self, now: Timestamp) -> Contract {
         let licence = self.license.and_then(|licence| licence.arn);
         let started = self.start_time.is_none_or(|start| start <= now) && licence.is_some();
@@ -136,7 +158,7 @@ pub fn status(word: &str, started: bool) -> ContractStatus {
         "ACTIVE" => EntitlementStatus::Pending,
         "CANCELLED" | "TERMINATED" => EntitlementStatus::Cancelled,
         "EXPIRED" | "ARCHIVED" => EntitlementStatus::Expired,
-        "RENEWED" | "REPLACED" => return ContractStatus::Superseded,
+        RENEWED | "REPLACED" => return ContractStatus::Superseded,
         other => return ContractStatus::Other(other.to_owned()),
     })
 }

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::agreements::status;
+use super::agreements::{Listed, RENEWED, status};
 use crate::marketplace::converge::{Outcome, Told, Trouble, converge, open_offer};
 use crate::marketplace::http::lenient;
 use crate::marketplace::inbox::Envelope;
@@ -21,6 +21,9 @@ use crate::store::Tenant;
 
 const ENDED: &str = "Purchase Agreement Ended";
 const DEPROVISIONED: &str = "License Deprovisioned";
+const RENEW: &str = "RENEW";
+/// The intents of what takes the place of another.
+const FOLLOWING: [&str; 2] = [RENEW, "REPLACE"];
 /// What is told of agreements. Of the same moment the later word counts.
 const KINDS: [&str; 5] =
     ["Purchase Agreement Created", "Purchase Agreement Amended", "License Updated", ENDED, DEPROVISIONED];
@@ -116,9 +119,12 @@ struct Known {
     accepted: Option<Timestamp>,
     /// Whether something else than its end was told.
     has_begun: bool,
-    /// Whether it takes the place of another; and whether that is a renewal.
+    /// Whether it takes, or may take, the place of another; whether that is certain; and whether it is a renewal.
     follows: bool,
+    is_certain: bool,
     renews: bool,
+    /// Whether it ended because it was renewed.
+    is_renewed: bool,
 }
 
 impl Known {
@@ -145,8 +151,23 @@ impl Known {
         }
         let started = known.contract.start.is_none_or(|start| start <= now) && known.contract.licence.is_some();
         known.contract.status = status(&word, started);
+        known.is_renewed = word == RENEWED;
         known.date(&pictures.iter().map(|(_, kind, detail)| (*kind, detail)).collect::<Vec<_>>());
         Some(known)
+    }
+
+    /// What the marketplace lists. It need not say whether an agreement follows another one.
+    fn listed(listed: &Listed) -> Self {
+        let intent = listed.intent.as_deref().unwrap_or_default();
+        Self {
+            contract: listed.contract.clone(),
+            accepted: listed.accepted,
+            has_begun: true,
+            follows: intent != "NEW",
+            is_certain: FOLLOWING.contains(&intent),
+            renews: intent == RENEW,
+            is_renewed: listed.is_renewed,
+        }
     }
 
     fn unknown(detail: &Detail) -> Self {
@@ -164,7 +185,15 @@ impl Known {
             auto_renew: None,
             licence: None,
         };
-        Self { contract, accepted: None, has_begun: false, follows: false, renews: false }
+        Self {
+            contract,
+            accepted: None,
+            has_begun: false,
+            follows: false,
+            is_certain: true,
+            renews: false,
+            is_renewed: false,
+        }
     }
 
     fn learn(&mut self, kind: &str, detail: &Detail) {
@@ -183,8 +212,8 @@ impl Known {
         contract.licence = if kind == DEPROVISIONED { None } else { licence.or(contract.licence.take()) };
         self.accepted = detail.agreement.acceptance_time.or(self.accepted);
         self.has_begun |= kind != ENDED;
-        self.renews |= detail.agreement.intent == "RENEW";
-        self.follows |= matches!(detail.agreement.intent.as_str(), "RENEW" | "REPLACE");
+        self.renews |= detail.agreement.intent == RENEW;
+        self.follows |= FOLLOWING.contains(&detail.agreement.intent.as_str());
     }
 
     /// Its end. That of an agreement which another one carries on is told as the moment of that, and is not one.
@@ -221,11 +250,42 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
     if !KINDS.contains(&kind) {
         return Ok(Outcome::Ignored(format!("unknown kind {kind}")));
     }
+    settle(tenant, &Source::Told, &notification.subject).await
+}
+
+/// Brings the entitlement to what the marketplace lists of the agreement, which may carry on one that ended there.
+pub async fn adopt(tenant: &Tenant, listed: &[Listed], agreement: &str) -> Result<Outcome, Trouble> {
+    let is_over = |it: &Listed| it.contract.id == agreement && it.contract.status == ContractStatus::Superseded;
+    if listed.iter().any(is_over) {
+        return Ok(Outcome::Ignored("another agreement carries it on".to_owned()));
+    }
+    settle(tenant, &Source::Listed(listed), agreement).await
+}
+
+/// Where what is known of agreements comes from.
+enum Source<'a> {
+    Told,
+    Listed(&'a [Listed]),
+}
+
+impl Source<'_> {
+    async fn know(&self, tenant: &Tenant, agreement: &str) -> Result<Option<Known>, Trouble> {
+        Ok(match self {
+            Self::Told => {
+                let told = tenant.notifications_of(Vendor::CloudA, agreement).await?;
+                Known::of(&told, tenant.clock().now())
+            }
+            Self::Listed(listed) => listed.iter().find(|it| it.contract.id == agreement).map(Known::listed),
+        })
+    }
+}
+
+async fn settle(tenant: &Tenant, source: &Source<'_>, agreement: &str) -> Result<Outcome, Trouble> {
     let now = tenant.clock().now();
-    let Some(known) = know(tenant, &notification.subject, now).await? else {
-        return Err(Trouble::Never("nothing that can be read was told of the agreement".to_owned()));
+    let Some(known) = source.know(tenant, agreement).await? else {
+        return Err(Trouble::Never("nothing that can be read is known of the agreement".to_owned()));
     };
-    let told = match known.told(now) {
+    let mut told = match known.told(now) {
         Ok(told) => told,
         Err(outcome) => return Ok(outcome),
     };
@@ -233,7 +293,7 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
     // Its own may have moved to the next agreement since it was read.
     let is_other = |other: &Entitlement| own.as_ref().is_none_or(|own| own.id != other.id);
     let siblings: Vec<_> =
-        siblings(tenant, &told, now).await?.into_iter().filter(|(entitlement, _)| is_other(entitlement)).collect();
+        siblings(tenant, &told, source).await?.into_iter().filter(|(entitlement, _)| is_other(entitlement)).collect();
     if known.is_superseded() && (!known.has_begun || siblings.iter().any(|(_, sibling)| known.precedes(sibling))) {
         return superseded(tenant, own).await;
     }
@@ -241,17 +301,14 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
         None if known.follows && open_offer(tenant, &told).await?.is_none() => predecessor(&known, &siblings),
         _ => None,
     };
-    let outcome = converge(tenant, &told, before).await?;
-    if own.is_some() && known.follows {
+    told.renews |= before.is_some_and(|(_, sibling)| sibling.is_renewed);
+    let outcome = converge(tenant, &told, before.map(|(entitlement, _)| entitlement.clone())).await?;
+    if own.is_some() && known.follows && known.is_certain {
         for (left, _) in siblings.iter().filter(|(_, sibling)| sibling.is_superseded() && sibling.precedes(&known)) {
             superseded(tenant, Some(left.clone())).await?;
         }
     }
     Ok(outcome)
-}
-
-async fn know(tenant: &Tenant, agreement: &str, now: Timestamp) -> Result<Option<Known>, Trouble> {
-    Ok(Known::of(&tenant.notifications_of(Vendor::CloudA, agreement).await?, now))
 }
 
 impl Known {
@@ -262,7 +319,7 @@ impl Known {
 }
 
 /// What the customer has of the same listing under other agreements, and what is known of those.
-async fn siblings(tenant: &Tenant, told: &Told, now: Timestamp) -> Result<Vec<(Entitlement, Known)>, Trouble> {
+async fn siblings(tenant: &Tenant, told: &Told, source: &Source<'_>) -> Result<Vec<(Entitlement, Known)>, Trouble> {
     let Some(customer) = tenant.find_customer_at(Vendor::CloudA, &told.contract.customer).await? else {
         return Ok(Vec::new());
     };
@@ -273,7 +330,7 @@ async fn siblings(tenant: &Tenant, told: &Told, now: Timestamp) -> Result<Vec<(E
     for entitlement in tenant.list_entitlements(&filter, Order::Newest, window).await?.items {
         let other = entitlement.agreement_id.clone().filter(|agreement| *agreement != told.contract.id);
         if let Some(agreement) = other
-            && let Some(known) = know(tenant, &agreement, now).await?
+            && let Some(known) = source.know(tenant, &agreement).await?
         {
             found.push((entitlement, known));
         }
@@ -281,13 +338,14 @@ async fn siblings(tenant: &Tenant, told: &Told, now: Timestamp) -> Result<Vec<(E
     Ok(found)
 }
 
-/// What a renewal or replacement carries on: what another agreement is said to, else the only one that there is.
-fn predecessor(known: &Known, siblings: &[(Entitlement, Known)]) -> Option<Entitlement> {
+/// What a renewal or replacement carries on: what another agreement is said to, else the only one that there is. What may
+/// be none carries on only what another agreement is said to.
+fn predecessor<'a>(known: &Known, siblings: &'a [(Entitlement, Known)]) -> Option<&'a (Entitlement, Known)> {
     let mut live =
         siblings.iter().filter(|(entitlement, sibling)| entitlement.status.is_live() && sibling.precedes(known));
     let said = live.clone().find(|(_, sibling)| sibling.is_superseded());
-    let only = live.next().filter(|_| live.next().is_none());
-    said.or(only).map(|(entitlement, _)| entitlement.clone())
+    let only = live.next().filter(|_| live.next().is_none() && known.is_certain);
+    said.or(only)
 }
 
 /// The entitlement of an agreement that has its successor already goes: the successor's stays.

@@ -109,6 +109,12 @@ struct Page {
     next_link: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct Operations {
+    #[serde(default)]
+    operations: Vec<Operation>,
+}
+
 impl Resolved {
     pub fn quantity(&self) -> Option<Decimal> {
         self.quantity.map(|number| number.0)
@@ -167,6 +173,13 @@ impl CloudB {
     pub async fn operation(&self, subscription: &str, operation: &str) -> Result<Operation> {
         let url = self.subscriptions_url(&[subscription, "operations", operation])?;
         self.fulfill(Call::get(url)).await?.json()
+    }
+
+    /// The changes of a subscription that wait for an answer, as far as the marketplace lists them.
+    pub async fn operations(&self, subscription: &str) -> Result<Vec<Operation>> {
+        let url = self.subscriptions_url(&[subscription, "operations"])?;
+        let list: Operations = self.fulfill(Call::get(url)).await?.json()?;
+        Ok(list.operations)
     }
 
     /// Tells the marketplace whether a change was carried out. Refused with 409 when it was settled otherwise before.

@@ -5,12 +5,13 @@ use serde::Deserialize;
 
 use super::CloudB;
 use super::fulfillment::{Operation, Subscription};
+use crate::error::Error;
 use crate::marketplace::converge::{Outcome, Told, Trouble, converge};
 use crate::marketplace::http::{MarketplaceError, lenient};
 use crate::marketplace::inbox::Envelope;
 use crate::marketplace::terms::{Contract, ContractStatus};
-use crate::model::entitlement::EntitlementStatus;
-use crate::model::notification::Notification;
+use crate::model::entitlement::EntitlementStatus::{self, Active, Suspended};
+use crate::model::notification::{Notification, NotificationVerdict};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::store::Tenant;
@@ -20,6 +21,9 @@ const CHANGE_QUANTITY: &str = "ChangeQuantity";
 const REINSTATE: &str = "Reinstate";
 /// What is known of, besides those that want an answer.
 const PLAIN: [&str; 4] = ["Subscribe", "Suspend", "Renew", "Unsubscribe"];
+const IN_PROGRESS: &str = "InProgress";
+/// Subscriptions of an account whose operations are asked for in one comparison: each is a call.
+const ASKED_FOR_OPERATIONS: usize = 200;
 /// What waits for our word.
 const WAITING: [&str; 3] = [CHANGE_PLAN, CHANGE_QUANTITY, REINSTATE];
 
@@ -49,12 +53,25 @@ pub async fn apply(tenant: &Tenant, cloud: &CloudB, notification: &Notification)
     if !PLAIN.contains(&action) && !WAITING.contains(&action) {
         return Ok(Outcome::Ignored(format!("unknown action {action}")));
     }
+    let operation = match WAITING.contains(&action) {
+        true => Some(cloud.operation(subscription, &notification.external_id).await?),
+        false => None,
+    };
+    carry_out(tenant, cloud, subscription, operation).await
+}
+
+/// Acknowledges a change that waits for it, and brings the entitlement to what the subscription is.
+async fn carry_out(
+    tenant: &Tenant,
+    cloud: &CloudB,
+    subscription: &str,
+    operation: Option<Operation>,
+) -> Result<Outcome, Trouble> {
     let mut settled = None;
-    if WAITING.contains(&action) {
-        let operation = cloud.operation(subscription, &notification.external_id).await?;
-        if acknowledge(cloud, &operation).await? {
-            settled = Some(operation);
-        }
+    if let Some(operation) = operation
+        && acknowledge(cloud, &operation).await?
+    {
+        settled = Some(operation);
     }
     let outcome = receive(tenant, cloud, subscription, settled.as_ref()).await?;
     Ok(match (settled, outcome) {
@@ -64,9 +81,54 @@ pub async fn apply(tenant: &Tenant, cloud: &CloudB, notification: &Notification)
     })
 }
 
+/// The changes that wait for our word although nobody told us of them, or what was told came to nothing: by subscription
+/// and operation, in words.
+pub async fn untold(tenant: &Tenant, cloud: &CloudB, contracts: &[Contract]) -> Result<Vec<(String, String)>, Error> {
+    let is = |contract: &Contract, status| contract.status == ContractStatus::Known(status);
+    let mut live: Vec<&Contract> = contracts.iter().filter(|it| is(it, Active) || is(it, Suspended)).collect();
+    // A reinstatement waits until it is answered; changes of plan and quantity settle by themselves after seconds.
+    live.sort_by_key(|contract| !is(contract, Suspended));
+    let mut found = Vec::new();
+    for contract in live.into_iter().take(ASKED_FOR_OPERATIONS) {
+        let waiting = match cloud.operations(&contract.id).await {
+            // It may be gone by now, or its list not be ours to see.
+            Err(MarketplaceError::Refused { status: 400..500, .. }) => continue,
+            waiting => waiting.map_err(MarketplaceError::unavailable)?,
+        };
+        let mut waiting: Vec<Operation> = waiting.into_iter().filter(is_answerable).collect();
+        if waiting.is_empty() {
+            continue;
+        }
+        let told = tenant.notifications_of(Vendor::CloudB, &contract.id).await?;
+        let in_hand =
+            |id: &str| told.iter().any(|it| it.external_id == id && it.verdict != Some(NotificationVerdict::Failed));
+        waiting.retain(|operation| !in_hand(&operation.id));
+        found.extend(waiting.iter().map(|operation| {
+            let what = format!("{} of {} waits for our word", operation.action, contract.id);
+            (format!("{}/{}", contract.id, operation.id), what)
+        }));
+    }
+    Ok(found)
+}
+
+fn is_answerable(operation: &Operation) -> bool {
+    operation.status == IN_PROGRESS && WAITING.contains(&operation.action.as_str())
+}
+
+/// Does what the notification of such a change would have done.
+pub async fn adopt(tenant: &Tenant, cloud: &CloudB, named: &str) -> Result<Outcome, Trouble> {
+    let unknown = || Trouble::Never("it names no operation".to_owned());
+    let (subscription, id) = named.split_once('/').ok_or_else(unknown)?;
+    let operation = cloud.operation(subscription, id).await?;
+    if !is_answerable(&operation) {
+        return Ok(Outcome::Ignored("it was settled otherwise".to_owned()));
+    }
+    carry_out(tenant, cloud, subscription, Some(operation)).await
+}
+
 /// Says that a change was carried out, if it waits for that, and answers whether it did.
 async fn acknowledge(cloud: &CloudB, operation: &Operation) -> Result<bool, Trouble> {
-    if operation.status != "InProgress" {
+    if operation.status != IN_PROGRESS {
         return Ok(false);
     }
     match cloud.patch_operation(&operation.subscription_id, &operation.id, true).await {

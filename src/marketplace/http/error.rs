@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
+
 pub type Result<T, E = MarketplaceError> = std::result::Result<T, E>;
 
 /// How much of the other side's words is repeated, in characters.
@@ -45,6 +47,11 @@ pub enum Unreached {
 impl MarketplaceError {
     pub fn garbled(reason: impl AsRef<str>) -> Self {
         Self::Garbled { reason: bounded(reason.as_ref()) }
+    }
+
+    /// For those who can only try again.
+    pub fn unavailable(self) -> Error {
+        Error::Unavailable(self.to_string())
     }
 
     /// Whether the same call may well succeed later without anybody doing anything.

@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq;
 use super::Sim;
 use super::answer::{Answer, Refusal, Wrong, lean, query, read, refuse_b};
 use super::metering_b;
-use super::subscriptions::Subscription;
+use super::subscriptions::{OperationStatus, Subscription};
 use super::world::{BEARER_SECONDS, CloudB, World};
 
 const PAGE: usize = 100;
@@ -27,6 +27,7 @@ pub fn routes() -> Router<Sim> {
         .route(&format!("{ROOT}/resolve"), post(resolve))
         .route(&format!("{ROOT}/{{id}}"), get(one))
         .route(&format!("{ROOT}/{{id}}/activate"), post(activate))
+        .route(&format!("{ROOT}/{{id}}/operations"), get(operations))
         .route(&format!("{ROOT}/{{id}}/operations/{{operation}}"), get(operation).patch(settle))
         .merge(metering_b::routes())
 }
@@ -145,6 +146,16 @@ async fn activate(
     let activation: Activation = read(&body).map_err(Wrong::for_cloud_b)?;
     world.activate(&id, &activation.plan_id, activation.quantity).map_err(Wrong::for_cloud_b)?;
     Ok(StatusCode::OK.into_response())
+}
+
+/// Those that wait for the publisher's word.
+async fn operations(State(sim): State<Sim>, Path(id): Path<String>, headers: HeaderMap, uri: Uri) -> Answer {
+    let world = sim.world();
+    let publisher = admit_saas(&world, &headers, &uri)?;
+    let subscription = own(&world, &publisher, &id)?;
+    let waiting = subscription.operations.values().filter(|operation| operation.status == OperationStatus::InProgress);
+    let operations: Vec<Value> = waiting.map(|operation| subscription.operation_json(operation)).collect();
+    Ok(Json(json!({"operations": operations})))
 }
 
 async fn operation(

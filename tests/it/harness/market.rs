@@ -39,13 +39,16 @@ impl Market {
         market
     }
 
+    /// The same organization, at marketplaces that know nothing.
+    pub async fn forgotten(self) -> Self {
+        let simulator = simulate(&self.app).await;
+        let market = Self { simulator, ..self };
+        market.connect().await;
+        market
+    }
+
     async fn at(app: Arc<TestApp>) -> Self {
-        let settings = SimulatorSettings {
-            listen: ([127, 0, 0, 1], 0).into(),
-            publish: TimeDelta::seconds(60),
-            clock: app.clock.clone(),
-        };
-        let simulator = Simulator::start(settings).await.expect("the simulator starts");
+        let simulator = simulate(&app).await;
         let organization = app.organization("Acme").await;
         let party = app.party_in(organization, Scope::ALL).await;
         Self { app, simulator, organization, party }
@@ -195,4 +198,13 @@ impl Market {
         let about = events.iter().filter(|event| event["data"]["id"] == record["id"]);
         about.map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()
     }
+}
+
+async fn simulate(app: &TestApp) -> Simulator {
+    let settings = SimulatorSettings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        publish: TimeDelta::seconds(60),
+        clock: app.clock.clone(),
+    };
+    Simulator::start(settings).await.expect("the simulator starts")
 }
