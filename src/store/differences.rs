@@ -65,9 +65,8 @@ impl Store {
         busy: &[(OrganizationId, Vendor)],
     ) -> Result<Vec<(OrganizationId, Vendor)>> {
         const TAKE: &str = "{
-            LET $open = SELECT id, compare_at FROM marketplace WITH INDEX marketplace_compare
-                WHERE compare_at <= $now AND record::id(id) NOTINSIDE $busy;
-            LET $found = SELECT VALUE id FROM (SELECT id, compare_at FROM $open ORDER BY compare_at LIMIT $limit);
+            LET $found = SELECT VALUE id FROM (SELECT id, compare_at FROM marketplace WITH INDEX marketplace_compare
+                WHERE compare_at <= $now AND record::id(id) NOTINSIDE $busy ORDER BY compare_at LIMIT $limit);
             FOR $account IN $found { UPDATE ONLY $account SET compare_at = $next RETURN NONE };
             RETURN $found;
         }";
@@ -84,9 +83,8 @@ impl Store {
         busy: &[(OrganizationId, Vendor)],
     ) -> Result<Vec<(OrganizationId, Vendor, Subject)>> {
         const TAKE: &str = "{
-            LET $open = SELECT id, due FROM difference WITH INDEX difference_due
-                WHERE due <= $now AND [record::id(id)[0], record::id(id)[1]] NOTINSIDE $busy;
-            LET $found = SELECT VALUE id FROM (SELECT id, due FROM $open ORDER BY due LIMIT $limit);
+            LET $found = SELECT VALUE id FROM (SELECT id, due FROM difference WITH INDEX difference_due
+                WHERE due <= $now AND [record::id(id)[0], record::id(id)[1]] NOTINSIDE $busy ORDER BY due LIMIT $limit);
             FOR $one IN $found { UPDATE ONLY $one SET due = $leased RETURN NONE };
             RETURN $found;
         }";

@@ -77,22 +77,13 @@ struct FirstRow {
     key: String,
 }
 
-/// Without those who have their share the index gives the first ones. With them all that is due is read: a limit within the
-/// scan would count what is passed over. Keys are inverted, so what was received first has the greatest.
-const LOOK: &str = "{
-    LET $found = IF array::len($full) = 0 {
-        SELECT * FROM notification WITH INDEX notification_due WHERE due <= $now ORDER BY due LIMIT $limit
-    } ELSE {
-        LET $open = SELECT id, due FROM notification WITH INDEX notification_due
-            WHERE due <= $now AND organization NOTINSIDE $full;
-        LET $first = SELECT VALUE id FROM (SELECT id, due FROM $open ORDER BY due LIMIT $limit);
-        SELECT * FROM $first
-    };
-    RETURN $found.map(|$row| { row: $row, due: $row.due, first: IF $row.subject = '' { NONE } ELSE {
+/// Nothing of those who have their share. Keys are inverted, so what was received first has the greatest.
+const LOOK: &str = "RETURN (SELECT * FROM notification WITH INDEX notification_due
+    WHERE due <= $now AND organization NOTINSIDE $full
+    ORDER BY due LIMIT $limit).map(|$row| { row: $row, due: $row.due, first: IF $row.subject = '' { NONE } ELSE {
         (SELECT id, due, at, key FROM notification WITH INDEX notification_open
             WHERE organization = $row.organization AND subject = $row.subject AND due < $never
-            ORDER BY at ASC, key DESC LIMIT 1)[0] } })
-}";
+            ORDER BY at ASC, key DESC LIMIT 1)[0] } })";
 
 /// By compare and set: of several processes one moves each.
 const MOVE: &str = "RETURN array::flatten($steps.map(|$move|
