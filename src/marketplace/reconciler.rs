@@ -50,13 +50,13 @@ impl Worker for Reconciler {
             count += subjects.len();
             let reconciler = Arc::clone(self);
             let task = async move { reconciler.adopt_all(place, subjects).await };
-            self.begin(hands, place, ADOPTING, task);
+            begin(hands, place, ADOPTING, task);
         }
         if hands.room() > 0 {
             for place in self.store.take_comparisons(room(hands), &busy(hands)).await? {
                 count += 1;
                 let reconciler = Arc::clone(self);
-                self.begin(hands, place, COMPARING, async move { reconciler.compare(place).await });
+                begin(hands, place, COMPARING, async move { reconciler.compare(place).await });
             }
         }
         Ok(count)
@@ -71,6 +71,22 @@ fn busy(hands: &Hands<Place>) -> Vec<Place> {
     hands.load().into_keys().collect()
 }
 
+/// Does something for an account, within its time.
+fn begin(
+    hands: &mut Hands<Place>,
+    place: Place,
+    patience: Duration,
+    task: impl Future<Output = Result<()>> + Send + 'static,
+) {
+    let (organization, vendor) = place;
+    hands.begin(place, async move {
+        let late = || Err(Error::Unavailable("it took too long".to_owned()));
+        if let Err(error) = timeout(patience, task).await.unwrap_or_else(|_| late()) {
+            tracing::warn!(%organization, %vendor, %error, cause = error.cause(), "a marketplace could not be compared");
+        }
+    });
+}
+
 impl Reconciler {
     pub fn new(store: Store, adapters: Arc<Adapters>) -> Self {
         Self { store, adapters }
@@ -79,23 +95,6 @@ impl Reconciler {
     /// Adopts what somebody asked for, and compares what it is time for. Answers how much there was.
     pub async fn run(self: &Arc<Self>) -> Result<usize> {
         hands::run(self).await
-    }
-
-    /// Does something for an account, within its time.
-    fn begin(
-        &self,
-        hands: &mut Hands<Place>,
-        place: Place,
-        patience: Duration,
-        task: impl Future<Output = Result<()>> + Send + 'static,
-    ) {
-        let (organization, vendor) = place;
-        hands.begin(place, async move {
-            let late = || Err(Error::Unavailable("it took too long".to_owned()));
-            if let Err(error) = timeout(patience, task).await.unwrap_or_else(|_| late()) {
-                tracing::warn!(%organization, %vendor, %error, cause = error.cause(), "a marketplace could not be compared");
-            }
-        });
     }
 
     /// Whatever of it can be had is kept, also when the rest cannot.

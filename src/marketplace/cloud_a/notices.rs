@@ -21,9 +21,6 @@ use crate::store::Tenant;
 
 const ENDED: &str = "Purchase Agreement Ended";
 const DEPROVISIONED: &str = "License Deprovisioned";
-const RENEW: &str = "RENEW";
-/// The intents of what takes the place of another.
-const FOLLOWING: [&str; 2] = [RENEW, "REPLACE"];
 /// What is told of agreements. Of the same moment the later word counts.
 const KINDS: [&str; 5] =
     ["Purchase Agreement Created", "Purchase Agreement Amended", "License Updated", ENDED, DEPROVISIONED];
@@ -113,16 +110,38 @@ struct Measure {
     value: lenient::Number,
 }
 
+/// Whether an agreement takes the place of another; what says more is greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Following {
+    No,
+    /// The marketplace does not say.
+    Perhaps,
+    Replaces,
+    Renews,
+}
+
+impl Following {
+    fn of(intent: &str) -> Option<Self> {
+        match intent {
+            "NEW" => Some(Self::No),
+            "REPLACE" => Some(Self::Replaces),
+            "RENEW" => Some(Self::Renews),
+            _ => None,
+        }
+    }
+
+    fn is_certain(self) -> bool {
+        matches!(self, Self::Replaces | Self::Renews)
+    }
+}
+
 /// What is known of an agreement.
 struct Known {
     contract: Contract,
     accepted: Option<Timestamp>,
     /// Whether something else than its end was told.
     has_begun: bool,
-    /// Whether it takes, or may take, the place of another; whether that is certain; and whether it is a renewal.
-    follows: bool,
-    is_certain: bool,
-    renews: bool,
+    follows: Following,
     /// Whether it ended because it was renewed.
     is_renewed: bool,
 }
@@ -163,9 +182,7 @@ impl Known {
             contract: listed.contract.clone(),
             accepted: listed.accepted,
             has_begun: true,
-            follows: intent != "NEW",
-            is_certain: FOLLOWING.contains(&intent),
-            renews: intent == RENEW,
+            follows: Following::of(intent).unwrap_or(Following::Perhaps),
             is_renewed: listed.is_renewed,
         }
     }
@@ -185,15 +202,7 @@ impl Known {
             auto_renew: None,
             licence: None,
         };
-        Self {
-            contract,
-            accepted: None,
-            has_begun: false,
-            follows: false,
-            is_certain: true,
-            renews: false,
-            is_renewed: false,
-        }
+        Self { contract, accepted: None, has_begun: false, follows: Following::No, is_renewed: false }
     }
 
     fn learn(&mut self, kind: &str, detail: &Detail) {
@@ -212,8 +221,7 @@ impl Known {
         contract.licence = if kind == DEPROVISIONED { None } else { licence.or(contract.licence.take()) };
         self.accepted = detail.agreement.acceptance_time.or(self.accepted);
         self.has_begun |= kind != ENDED;
-        self.renews |= detail.agreement.intent == RENEW;
-        self.follows |= FOLLOWING.contains(&detail.agreement.intent.as_str());
+        self.follows = self.follows.max(Following::of(&detail.agreement.intent).unwrap_or(Following::No));
     }
 
     /// Its end. That of an agreement which another one carries on is told as the moment of that, and is not one.
@@ -237,7 +245,12 @@ impl Known {
                 return Err(Outcome::Ignored(format!("the agreement is {word}, which is not known")));
             }
         };
-        Ok(Told { vendor: Vendor::CloudA, contract: self.contract.clone(), status, renews: self.renews })
+        Ok(Told {
+            vendor: Vendor::CloudA,
+            contract: self.contract.clone(),
+            status,
+            renews: self.follows == Following::Renews,
+        })
     }
 }
 
@@ -298,12 +311,14 @@ async fn settle(tenant: &Tenant, source: &Source<'_>, agreement: &str) -> Result
         return superseded(tenant, own).await;
     }
     let before = match &own {
-        None if known.follows && open_offer(tenant, &told).await?.is_none() => predecessor(&known, &siblings),
+        None if known.follows != Following::No && open_offer(tenant, &told).await?.is_none() => {
+            predecessor(&known, &siblings)
+        }
         _ => None,
     };
     told.renews |= before.is_some_and(|(_, sibling)| sibling.is_renewed);
     let outcome = converge(tenant, &told, before.map(|(entitlement, _)| entitlement.clone())).await?;
-    if own.is_some() && known.follows && known.is_certain {
+    if own.is_some() && known.follows.is_certain() {
         for (left, _) in siblings.iter().filter(|(_, sibling)| sibling.is_superseded() && sibling.precedes(&known)) {
             superseded(tenant, Some(left.clone())).await?;
         }
@@ -314,7 +329,7 @@ async fn settle(tenant: &Tenant, source: &Source<'_>, agreement: &str) -> Result
 impl Known {
     /// Whether the other one may be what carries it on.
     fn precedes(&self, other: &Self) -> bool {
-        other.follows && other.contract.id != self.contract.id && self.accepted <= other.accepted
+        other.follows != Following::No && other.contract.id != self.contract.id && self.accepted <= other.accepted
     }
 }
 
@@ -344,7 +359,7 @@ fn predecessor<'a>(known: &Known, siblings: &'a [(Entitlement, Known)]) -> Optio
     let mut live =
         siblings.iter().filter(|(entitlement, sibling)| entitlement.status.is_live() && sibling.precedes(known));
     let said = live.clone().find(|(_, sibling)| sibling.is_superseded());
-    let only = live.next().filter(|_| live.next().is_none() && known.is_certain);
+    let only = live.next().filter(|_| live.next().is_none() && known.follows.is_certain());
     said.or(only)
 }
 

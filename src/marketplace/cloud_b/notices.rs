@@ -53,9 +53,10 @@ pub async fn apply(tenant: &Tenant, cloud: &CloudB, notification: &Notification)
     if !PLAIN.contains(&action) && !WAITING.contains(&action) {
         return Ok(Outcome::Ignored(format!("unknown action {action}")));
     }
-    let operation = match WAITING.contains(&action) {
-        true => Some(cloud.operation(subscription, &notification.external_id).await?),
-        false => None,
+    let operation = if WAITING.contains(&action) {
+        Some(cloud.operation(subscription, &notification.external_id).await?)
+    } else {
+        None
     };
     carry_out(tenant, cloud, subscription, operation).await
 }
