@@ -27,7 +27,11 @@ impl Market {
     }
 
     pub async fn unconnected() -> Self {
-        let app = TestApp::new().await;
+        Self::around(TestApp::new().await).await
+    }
+
+    /// Not connected yet.
+    pub async fn around(app: TestApp) -> Self {
         let settings = SimulatorSettings {
             listen: ([127, 0, 0, 1], 0).into(),
             publish: TimeDelta::seconds(60),
