@@ -13,7 +13,8 @@ use super::offers::{self, PrivateOffer};
 use super::webhooks::{self, Delivery, Webhook};
 use crate::error::Error;
 use crate::model::id::{
-    ApplicationId, CustomerId, DeliveryId, EntitlementId, EventId, MeteringId, NotificationId, PrivateOfferId, WebhookId,
+    ApplicationId, CustomerId, DeliveryId, EntitlementId, EventId, MeteringId, NotificationId, PrivateOfferId,
+    WebhookId,
 };
 
 /// Anything with an id.

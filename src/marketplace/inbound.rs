@@ -165,13 +165,11 @@ impl Inbound {
 async fn believe(adapter: Option<&Adapter>, headers: &HeaderMap) -> Result<(), Doubt> {
     match adapter {
         None => Err(Doubt::Refused("no account is connected")),
-        Some(Adapter::CloudA(cloud)) => {
-            match secret(headers) {
-                None => Err(Doubt::Refused("the secret is missing")),
-                Some(secret) if cloud.authenticate(secret) => Ok(()),
-                Some(_) => Err(Doubt::Refused("the secret is another one")),
-            }
-        }
+        Some(Adapter::CloudA(cloud)) => match secret(headers) {
+            None => Err(Doubt::Refused("the secret is missing")),
+            Some(secret) if cloud.authenticate(secret) => Ok(()),
+            Some(_) => Err(Doubt::Refused("the secret is another one")),
+        },
         Some(Adapter::CloudB(cloud)) => {
             let Some(token) = bearer(headers) else { return Err(Doubt::Refused("the token is missing")) };
             cloud.authenticate(token).await.map_err(doubt)

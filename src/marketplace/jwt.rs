@@ -104,8 +104,7 @@ pub fn recognizes(keys: &Keys, token: &str, expected: &Expected) -> bool {
 
 /// The name of the key that a token says it is signed with.
 fn key_of(token: &str) -> Result<String, TokenError> {
-    let (header, _) =
-        token.split_once('.').filter(|_| token.len() <= TOKEN_MAX).ok_or(TokenError::Malformed)?;
+    let (header, _) = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX).ok_or(TokenError::Malformed)?;
     let header = BASE64_URL_SAFE_NO_PAD.decode(header).map_err(|_| TokenError::Malformed)?;
     let header: Header = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
     if header.alg != "RS256" {

@@ -145,7 +145,8 @@ fn notifications_are_listed_and_run_again_offline() {
     let organization = organization["id"].as_str().expect("an id");
     tell(here, organization, &["applied", "failed"]);
     let list = ["marketplace", "notifications", "--organization", organization];
-    let listed = |more: &[&str]| json(here, &[&list[..], &["--json"], more].concat()).as_array().expect("a list").clone();
+    let listed =
+        |more: &[&str]| json(here, &[&list[..], &["--json"], more].concat()).as_array().expect("a list").clone();
     assert_eq!(listed(&[]).len(), 2);
     assert!(listed(&["--waiting"]).is_empty());
     let failed = listed(&["--verdict", "failed,ignored", "--vendor", "cloud_a"]);
@@ -178,7 +179,8 @@ fn tell(folder: &Path, organization: &str, verdicts: &[&str]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(10 << 20).build();
     runtime.expect("a runtime").block_on(async {
         let resume = store::migrate::Resume::Refuse;
-        let store = store::Store::open(&target, Clock::system(), resume).await.map_err(|error| error.0).expect("it opens");
+        let store =
+            store::Store::open(&target, Clock::system(), resume).await.map_err(|error| error.0).expect("it opens");
         let tenant = store.tenant(model::id::OrganizationId::parse(organization).expect("an id"), None);
         for (number, verdict) in verdicts.iter().enumerate() {
             let new = model::notification::NewNotification {
@@ -192,7 +194,10 @@ fn tell(folder: &Path, organization: &str, verdicts: &[&str]) {
             assert!(tenant.keep_notification(&new).await.expect("it is kept"));
             let kept = store.take_notifications(1).await.expect("it is due").remove(0);
             let verdict = model::notification::NotificationVerdict::parse(verdict);
-            tenant.settle_notification(&kept, (verdict, Some("because".to_owned())), None).await.expect("it is settled");
+            tenant
+                .settle_notification(&kept, (verdict, Some("because".to_owned())), None)
+                .await
+                .expect("it is settled");
         }
     });
 }

@@ -253,7 +253,11 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
 
 /// What is forgotten with a notification that is past its retention: an agreement is what all of them show, so all go when
 /// it has ended and nothing is younger than `limit`. None goes before.
-pub async fn forgettable(tenant: &Tenant, old: &Notification, limit: Timestamp) -> crate::error::Result<Vec<NotificationId>> {
+pub async fn forgettable(
+    tenant: &Tenant,
+    old: &Notification,
+    limit: Timestamp,
+) -> crate::error::Result<Vec<NotificationId>> {
     if !KINDS.contains(&old.kind.as_str()) || old.subject.is_empty() {
         return Ok(vec![old.id]);
     }

@@ -341,7 +341,8 @@ async fn those_that_wait_and_those_that_failed_are_found() {
     let find = async |arguments: &str| {
         let query = format!("{{ notifications{arguments} {{ nodes {{ externalId }} pageInfo {{ hasNextPage }} }} }}");
         let found = party.graphql(&query, json!({})).await.ok()["data"]["notifications"].clone();
-        let ids = found["nodes"].as_array().expect("a list").iter().map(|node| node["externalId"].as_str().expect("an id"));
+        let ids =
+            found["nodes"].as_array().expect("a list").iter().map(|node| node["externalId"].as_str().expect("an id"));
         let more = if found["pageInfo"]["hasNextPage"] == json!(true) { "…" } else { "" };
         format!("{}{more}", ids.map(|id| &id[3..]).collect::<String>())
     };

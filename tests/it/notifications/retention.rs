@@ -77,8 +77,13 @@ async fn what_was_forgotten_and_comes_again_does_no_harm() {
     assert_eq!(again.reason.as_deref(), Some("it came more than 90 days late"));
 
     // What lives is still known in full: an amendment names no licence.
-    act_on(&market, renewed["id"].as_str().expect("an id"), "amend", json!({ "dimensions": [{ "key": "seats", "value": 9 }] }))
-        .await;
+    act_on(
+        &market,
+        renewed["id"].as_str().expect("an id"),
+        "amend",
+        json!({ "dimensions": [{ "key": "seats", "value": 9 }] }),
+    )
+    .await;
     settle(&market).await;
     let all = super::entitlements(&market).await;
     let entitlement = all.into_iter().find(|found| json!(found.agreement_id) == renewed["id"]).expect("it lives");
