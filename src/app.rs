@@ -190,9 +190,13 @@ impl App {
             });
         }
         let (store, retention) = (self.services.store.clone(), self.event_retention);
+        let inbox = Arc::clone(&self.inbox);
         self.every(SWEEP_INTERVAL, move || {
-            let store = store.clone();
-            async move { report("sweeping", store.sweep(retention).await.map(drop)) }
+            let (store, inbox) = (store.clone(), Arc::clone(&inbox));
+            async move {
+                report("sweeping", store.sweep(retention).await.map(drop));
+                report("forgetting notifications", inbox.sweep().await.map(drop));
+            }
         });
     }
 
@@ -224,6 +228,7 @@ impl App {
         if let Some(simulator) = self.simulator {
             simulator.stop().await;
         }
+        self.inbox.close().await;
         if let Err(error) = self.sharing.exchange().await {
             tracing::warn!(cause = error.cause(), "the rate windows could not be written");
         }

@@ -13,7 +13,7 @@ mod marketplaces;
 mod simulation;
 mod webhooks;
 
-pub use marketplaces::{MarketplaceCommand, MarketplaceOptions, SimulatorOptions};
+pub use marketplaces::{MarketplaceCommand, MarketplaceOptions, NotificationsOptions, SimulatorOptions};
 pub use simulation::{Simulation, SimulationOptions};
 pub use webhooks::WebhookOptions;
 

@@ -13,6 +13,7 @@ mod dispatch;
 mod fanout;
 mod fill;
 mod graph;
+mod inbound;
 mod pages;
 mod place;
 mod process;
@@ -37,8 +38,20 @@ use scale::Scale;
 /// As in `src/main.rs`: the engine recurses deeply.
 const STACK: usize = 10 * 1024 * 1024;
 
-const SECTIONS: [&str; 11] =
-    ["process", "reads", "graph", "writes", "offers", "dispatch", "latency", "fanout", "backlog", "pages", "contracts"];
+const SECTIONS: [&str; 12] = [
+    "process",
+    "reads",
+    "graph",
+    "writes",
+    "offers",
+    "dispatch",
+    "latency",
+    "fanout",
+    "backlog",
+    "inbound",
+    "pages",
+    "contracts",
+];
 
 fn main() {
     log_as_serve_does();
@@ -69,6 +82,7 @@ fn run(section: &str, scale: &Scale) -> Vec<Line> {
             "latency" => dispatch::latency(scale).await,
             "fanout" => fanout::measure(scale).await,
             "backlog" => backlog::measure(scale).await,
+            "inbound" => inbound::measure(scale).await,
             "pages" => pages::measure(scale).await,
             "contracts" => contracts::measure(scale).await,
             _ => unreachable!("{section} is not a section"),

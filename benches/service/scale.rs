@@ -29,6 +29,8 @@ pub struct Scale {
     pub idle_subscribers: u32,
     /// Deliveries that wait.
     pub backlog: usize,
+    /// Notifications of each sender.
+    pub notifications: usize,
     /// Starts of the process on each kind of database.
     pub starts: usize,
     /// How long the process idles before its memory is read.
@@ -61,6 +63,7 @@ impl Scale {
             fan_outs: 10,
             idle_subscribers: 2_000,
             backlog: 1_000_000,
+            notifications: 100,
             starts: 5,
             idle: Duration::from_secs(5),
         }
@@ -83,6 +86,7 @@ impl Scale {
             fan_outs: 5,
             idle_subscribers: 300,
             backlog: 10_000,
+            notifications: 10,
             starts: 1,
             idle: Duration::from_secs(1),
         }

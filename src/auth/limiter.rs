@@ -125,6 +125,15 @@ impl Gauge {
         self.minute.add(round(limits.minute), units);
     }
 
+    /// Whether `units` fit now, or when to come back.
+    fn admit(&self, limits: RateLimits, units: u32, now: i64) -> Result<()> {
+        let hour = self.hour.fits_at(units, limits.hour, HOUR);
+        let minute = self.minute.fits_at(units, limits.minute, MINUTE);
+        let Some(at) = hour.max(minute) else { return Ok(()) };
+        let retry_after = at.saturating_sub(now).clamp(1, HOUR).unsigned_abs().div_ceil(1000);
+        Err(Error::RateLimited { retry_after })
+    }
+
     fn state(&self, limits: RateLimits, now: i64) -> RateState {
         let hour = self.hour.state(limits.hour, HOUR, now);
         let minute = self.minute.state(limits.minute, MINUTE, now);
@@ -155,11 +164,8 @@ impl Limiter {
         let key = admit_key(&mut gauges, key, now);
         let gauge = gauges.entry(key).or_default();
         gauge.forget(now);
-        let hour = gauge.hour.fits_at(units, limits.hour, HOUR);
-        let minute = gauge.minute.fits_at(units, limits.minute, MINUTE);
-        if let Some(at) = hour.max(minute) {
-            let retry_after = at.saturating_sub(now).clamp(1, HOUR).unsigned_abs().div_ceil(1000);
-            return Err((Error::RateLimited { retry_after }, gauge.state(limits, now)));
+        if let Err(error) = gauge.admit(limits, units, now) {
+            return Err((error, gauge.state(limits, now)));
         }
         gauge.add(now, units, limits);
         if let Key::Application(_) = key {
@@ -169,6 +175,27 @@ impl Limiter {
             }
         }
         Ok(gauge.state(limits, now))
+    }
+
+    /// Whether a unit would be admitted now; takes nothing.
+    pub fn peek(&self, key: Key, limits: RateLimits, now: Timestamp) -> Result<()> {
+        let now = now.as_millis();
+        let mut gauges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = admit_key(&mut gauges, key, now);
+        let Some(gauge) = gauges.get_mut(&key) else { return Gauge::default().admit(limits, 1, now) };
+        gauge.forget(now);
+        gauge.admit(limits, 1, now)
+    }
+
+    /// Counts a unit that was used before anybody knew whose it is, also where none is left: whoever peeks many times at
+    /// once has to wait for the longer.
+    pub fn owe(&self, key: Key, limits: RateLimits, now: Timestamp) {
+        let now = now.as_millis();
+        let mut gauges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = admit_key(&mut gauges, key, now);
+        let gauge = gauges.entry(key).or_default();
+        gauge.forget(now);
+        gauge.add(now, 1, limits);
     }
 
     /// What was admitted for applications since the last call.

@@ -1,5 +1,5 @@
-//! `marketplace connect`, `disconnect`, `compare`, `differences`, `adopt`: an organization's accounts, on its database,
-//! through the resolvers; and `simulator`.
+//! `marketplace …`: an organization's accounts, differences and notifications, on its database, through the resolvers; and
+//! `simulator`.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 
 use super::serve::{start_log, told_to_stop};
-use super::{open, operator, plainly};
+use super::{notifications, open, operator, plainly};
 use crate::clock::Clock;
 use crate::config::{MarketplaceCommand, SimulatorOptions};
 use crate::marketplace::accounts::NewAccount;
@@ -25,6 +25,10 @@ pub async fn run(command: MarketplaceCommand) -> Result<(), String> {
             let text = serde_json::to_string(&account).map_err(|error| error.to_string())?;
             marketplaces::connect(&call, account.vendor(), &text).await.map_err(plainly)?;
             println!("{organization} is connected to {}.", account.vendor());
+        }
+        MarketplaceCommand::Notifications(options) => notifications::list(options).await?,
+        MarketplaceCommand::Rerun { organization, notification, database } => {
+            notifications::rerun(&organization, &notification, &database).await?;
         }
         MarketplaceCommand::Disconnect { organization, vendor, database } => {
             let vendor = vendor_of(&vendor)?;

@@ -6,6 +6,7 @@ mod events;
 mod healthcheck;
 mod history;
 mod marketplace;
+mod notifications;
 mod records;
 mod sample;
 mod schema;

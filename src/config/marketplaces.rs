@@ -7,6 +7,8 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
 use super::{DatabaseOptions, LogForm};
+use crate::model::notification::NotificationVerdict;
+use crate::model::vendor::Vendor;
 
 /// How marketplaces are called.
 #[derive(Debug, Clone, Args)]
@@ -27,6 +29,41 @@ pub struct SimulatorOptions {
     /// How the log looks
     #[arg(long, env = "MERCATO_LOG", default_value = "text")]
     pub log: LogForm,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct NotificationsOptions {
+    /// The organization's id
+    #[arg(long)]
+    pub organization: String,
+    /// Only those of cloud_a or cloud_b
+    #[arg(long, value_parser = vendor)]
+    pub vendor: Option<Vendor>,
+    /// Only those with one of these verdicts, separated by commas: applied, ignored, failed
+    #[arg(long, value_delimiter = ',', value_parser = verdict)]
+    pub verdict: Vec<NotificationVerdict>,
+    /// Only those that wait for a verdict
+    #[arg(long, conflicts_with = "verdict")]
+    pub waiting: bool,
+    /// Only those about this subscription, agreement or change set
+    #[arg(long)]
+    pub subject: Option<String>,
+    /// How many, 100 at most
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i32).range(1..=100))]
+    pub limit: i32,
+    /// Print JSON, with the notifications as they came
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub database: DatabaseOptions,
+}
+
+fn vendor(word: &str) -> Result<Vendor, String> {
+    Vendor::parse(word).ok_or_else(|| "use cloud_a or cloud_b".to_owned())
+}
+
+fn verdict(word: &str) -> Result<NotificationVerdict, String> {
+    NotificationVerdict::parse(word).ok_or_else(|| "use applied, ignored or failed".to_owned())
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -82,6 +119,18 @@ pub enum MarketplaceCommand {
         /// As `differences` prints it
         #[arg(long)]
         subject: String,
+        #[command(flatten)]
+        database: DatabaseOptions,
+    },
+    /// What a marketplace told us and what became of it, newest first
+    Notifications(NotificationsOptions),
+    /// Have a notification applied again, as though it had just come; a running service does it
+    Rerun {
+        /// The organization's id
+        #[arg(long)]
+        organization: String,
+        /// The notification's id
+        notification: String,
         #[command(flatten)]
         database: DatabaseOptions,
     },

@@ -8,11 +8,13 @@ use super::entitlements::{self, Entitlement};
 use super::errors::fault;
 use super::events::{self, Event};
 use super::metering::{self, MeteringSubmission};
+use super::notifications::{self, Notification};
 use super::offers::{self, PrivateOffer};
 use super::webhooks::{self, Delivery, Webhook};
 use crate::error::Error;
 use crate::model::id::{
-    ApplicationId, CustomerId, DeliveryId, EntitlementId, EventId, MeteringId, PrivateOfferId, WebhookId,
+    ApplicationId, CustomerId, DeliveryId, EntitlementId, EventId, MeteringId, NotificationId, PrivateOfferId,
+    WebhookId,
 };
 
 /// Anything with an id.
@@ -27,6 +29,7 @@ pub enum Node {
     Webhook(Webhook),
     Delivery(Delivery),
     Event(Event),
+    Notification(Notification),
 }
 
 #[derive(Default)]
@@ -53,6 +56,8 @@ impl NodeQuery {
             webhooks::delivery(ctx, &id).await.map(Node::Delivery)
         } else if is(EventId::PREFIX) {
             events::one(ctx, &id).await.map(Node::Event)
+        } else if is(NotificationId::PREFIX) {
+            notifications::one(ctx, &id).await.map(Node::Notification)
         } else {
             Err(fault(Error::NOT_FOUND))
         })

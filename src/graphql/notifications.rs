@@ -82,7 +82,7 @@ pub struct NotificationQuery;
 impl NotificationQuery {
     /// One notification of a marketplace. Needs `read:entitlements`.
     async fn notification(&self, ctx: &Context<'_>, id: ID) -> Option<Result<Notification>> {
-        Some(notifications::get(call(ctx), &id).await.map(Notification::from).map_err(fault))
+        Some(one(ctx, &id).await)
     }
 
     /// What the marketplaces told us, newest first. Needs `read:entitlements`.
@@ -93,12 +93,19 @@ impl NotificationQuery {
         #[graphql(desc = "How many, 20 unless told; above 100 means 100.")] first: Option<i32>,
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
         vendor: Option<Vendor>,
-        verdict: Option<NotificationVerdict>,
+        #[graphql(desc = "With one of these verdicts.")] verdict: Option<Vec<NotificationVerdict>>,
+        #[graphql(desc = "True: only those that wait for a verdict; false: only those that have one.")] waiting: Option<
+            bool,
+        >,
         #[graphql(desc = "The subscription, the agreement or the change set.")] subject: Option<String>,
     ) -> Option<Result<Records<Notification>>> {
-        let filter = NotificationFilter { vendor, verdict, subject };
+        let filter = NotificationFilter { vendor, verdicts: verdict, waiting, subject };
         Some(page(ctx, first, after, filter).await)
     }
+}
+
+pub async fn one(ctx: &Context<'_>, id: &str) -> Result<Notification> {
+    notifications::get(call(ctx), id).await.map(Notification::from).map_err(fault)
 }
 
 async fn page(

@@ -22,6 +22,12 @@ impl Adapters {
         Self { client, known: Mutex::default() }
     }
 
+    /// The one that was made last, without a look at the database: its account may have changed since.
+    pub fn remembered(&self, organization: OrganizationId, vendor: Vendor) -> Option<Adapter> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(organization, vendor)).map(|(_, adapter)| adapter.clone())
+    }
+
     /// None while no account is connected.
     pub async fn of(&self, tenant: &Tenant, vendor: Vendor) -> Result<Option<Adapter>> {
         let place = (tenant.organization(), vendor);

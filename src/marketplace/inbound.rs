@@ -1,15 +1,13 @@
 //! Where notifications come in. The request only says who it is from and is kept; nothing of it is applied before the
 //! answer, and no marketplace is called but for its keys.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use chrono::TimeDelta;
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -20,14 +18,14 @@ use super::http::MarketplaceError;
 use super::http::error::bounded;
 use super::inbox::{Envelope, Inbox};
 use super::jwt::TokenError;
+use super::refusals::Kind;
 use super::{cloud_a, cloud_b};
 use crate::error::{Error, TokenProblem};
 use crate::http::Services;
 use crate::http::failure::Failure;
-use crate::http::request::{authorization, charge_address};
+use crate::http::request::{authorization, charge_address, owe_address, peek_address};
 use crate::model::id::OrganizationId;
 use crate::model::notification::NewNotification;
-use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::store::Tenant;
 
@@ -36,19 +34,16 @@ const BODY_MAX: usize = 256 * 1024;
 /// The longest id, kind and subject that are kept as they came, in bytes.
 const NAME_MAX: usize = 200;
 const SECRET: &str = "x-mercato-secret";
-/// How often a refusal is written down, for each organization.
-const BETWEEN_REFUSALS: TimeDelta = TimeDelta::seconds(1);
 
 /// What stands behind the routes.
 struct Inbound {
     services: Arc<Services>,
     inbox: Arc<Inbox>,
-    refused: Mutex<HashMap<OrganizationId, Timestamp>>,
 }
 
 /// The routes, without the layers around them.
 pub fn router(services: &Arc<Services>, inbox: &Arc<Inbox>) -> Router {
-    let inbound = Inbound { services: Arc::clone(services), inbox: Arc::clone(inbox), refused: Mutex::default() };
+    let inbound = Inbound { services: Arc::clone(services), inbox: Arc::clone(inbox) };
     let only = |allowed| move || async move { Failure::MethodNotAllowed(allowed).into_response() };
     Router::new()
         .route("/marketplace/cloud_a/{organization}", post(receive_a).fallback(only("POST")))
@@ -91,6 +86,11 @@ enum Doubt {
 impl Inbound {
     async fn receive(&self, vendor: Vendor, organization: &str, request: Request) -> Result<(), Response> {
         let (parts, body) = request.into_parts();
+        if let Err(limited) = peek_address(&self.services, &parts)
+            && !self.recognizes(vendor, organization, &parts.headers)
+        {
+            return Err(failed(limited));
+        }
         let tenant = self.inbox.store().find_tenant(organization).await.map_err(failed)?;
         let adapter = match &tenant {
             Some(tenant) => self.inbox.adapters().of(tenant, vendor).await.map_err(failed)?,
@@ -104,10 +104,11 @@ impl Inbound {
                 Ok(())
             }
             (_, Err(Doubt::Unknown(error))) => {
+                owe_address(&self.services, &parts);
                 Err(failed(Error::Unavailable(format!("the keys of {organization}'s marketplace: {error}"))))
             }
             (tenant, doubt) => {
-                charge_address(&self.services, &parts).map_err(failed)?;
+                owe_address(&self.services, &parts);
                 if let (Some(tenant), Err(Doubt::Refused(why))) = (tenant, doubt) {
                     self.note(&tenant, vendor, why).await;
                 }
@@ -134,18 +135,25 @@ impl Inbound {
         let text = String::from_utf8(bytes.into()).ok();
         let object = text.filter(|text| serde_json::from_str::<Value>(text).is_ok_and(|body| body.is_object()));
         let text = object.ok_or_else(|| failed(Error::malformed("body", "must be a JSON object")))?;
-        Ok(addressed(vendor, text, self.inbox.store().clock().now()))
+        Ok(addressed(vendor, text))
     }
 
-    /// Writes a refusal down, now and then: who is refused often must not fill the table.
-    async fn note(&self, tenant: &Tenant, vendor: Vendor, why: &str) {
-        let now = tenant.clock().now();
-        {
-            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            if refused.get(&tenant.organization()).is_some_and(|last| now < last.plus(BETWEEN_REFUSALS)) {
-                return;
-            }
-            refused.insert(tenant.organization(), now);
+    /// Whether what is at hand shows that it is the marketplace, without a look at anything else. It shares addresses with
+    /// whoever else is at that cloud: who spends their credit must not stop it.
+    fn recognizes(&self, vendor: Vendor, organization: &str, headers: &HeaderMap) -> bool {
+        let organization = OrganizationId::parse(organization);
+        let adapter = organization.and_then(|organization| self.inbox.adapters().remembered(organization, vendor));
+        match adapter {
+            None => false,
+            Some(Adapter::CloudA(cloud)) => secret(headers).is_some_and(|secret| cloud.authenticate(secret)),
+            Some(Adapter::CloudB(cloud)) => bearer(headers).is_some_and(|token| cloud.recognizes(token)),
+        }
+    }
+
+    async fn note(&self, tenant: &Tenant, vendor: Vendor, why: &'static str) {
+        let kind = Kind { organization: tenant.organization(), vendor, why };
+        if !self.inbox.refusals().count(kind, tenant.clock().now()) {
+            return;
         }
         if let Err(error) = tenant.note_refusal(vendor, why).await {
             tracing::warn!(cause = error.cause(), "a refused notification was not written down");
@@ -157,22 +165,25 @@ impl Inbound {
 async fn believe(adapter: Option<&Adapter>, headers: &HeaderMap) -> Result<(), Doubt> {
     match adapter {
         None => Err(Doubt::Refused("no account is connected")),
-        Some(Adapter::CloudA(cloud)) => {
-            let secret = headers.get(SECRET).and_then(|value| value.to_str().ok());
-            match secret {
-                None => Err(Doubt::Refused("the secret is missing")),
-                Some(secret) if cloud.authenticate(secret) => Ok(()),
-                Some(_) => Err(Doubt::Refused("the secret is another one")),
-            }
-        }
+        Some(Adapter::CloudA(cloud)) => match secret(headers) {
+            None => Err(Doubt::Refused("the secret is missing")),
+            Some(secret) if cloud.authenticate(secret) => Ok(()),
+            Some(_) => Err(Doubt::Refused("the secret is another one")),
+        },
         Some(Adapter::CloudB(cloud)) => {
-            let bearer = authorization(headers).and_then(|value| value.split_once(' '));
-            let token =
-                bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-            let Some(token) = token else { return Err(Doubt::Refused("the token is missing")) };
+            let Some(token) = bearer(headers) else { return Err(Doubt::Refused("the token is missing")) };
             cloud.authenticate(token).await.map_err(doubt)
         }
     }
+}
+
+fn secret(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SECRET)?.to_str().ok()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = authorization(headers)?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn doubt(error: TokenError) -> Doubt {
@@ -183,6 +194,7 @@ fn doubt(error: TokenError) -> Doubt {
         TokenError::UnknownKey => "the token's key is not one of the marketplace's",
         TokenError::Signature => "the token's signature does not fit",
         TokenError::Expired => "the token has expired",
+        TokenError::Early => "the token is not valid yet",
         TokenError::Audience => "the token is for another application",
         TokenError::Tenant => "the token is of another tenant",
         TokenError::Caller => "the token is not from the marketplace",
@@ -190,7 +202,7 @@ fn doubt(error: TokenError) -> Doubt {
 }
 
 /// A body with what stands on it. One without an id is known by what it says.
-fn addressed(vendor: Vendor, body: String, now: Timestamp) -> NewNotification {
+fn addressed(vendor: Vendor, body: String) -> NewNotification {
     let read = match vendor {
         Vendor::CloudA => cloud_a::notices::read(&body),
         Vendor::CloudB => cloud_b::notices::read(&body),
@@ -204,7 +216,7 @@ fn addressed(vendor: Vendor, body: String, now: Timestamp) -> NewNotification {
         external_id: envelope.id.filter(plain).unwrap_or_else(hash),
         kind: bounded(&envelope.kind.unwrap_or_default()),
         subject: envelope.subject.filter(plain).unwrap_or_default(),
-        occurred_at: envelope.at.unwrap_or(now),
+        occurred_at: envelope.at,
         body,
     }
 }

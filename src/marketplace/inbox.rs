@@ -1,5 +1,7 @@
-//! Applies the notifications that were kept: of each contract one at a time and in order, of different ones side by side.
+//! Applies the notifications that were kept: of each contract one at a time and in order, of different ones side by side;
+//! and forgets them in time.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +13,22 @@ use super::clerk::again;
 use super::converge::{Outcome, Trouble};
 use super::hands::{self, Hands, Worker};
 use super::http::error::bounded;
+use super::refusals::{Kind, Refusals};
 use super::{cloud_a, cloud_b};
 use crate::error::Result;
-use crate::model::id::OrganizationId;
+use crate::model::id::{NotificationId, OrganizationId};
 use crate::model::notification::{Notification, NotificationVerdict};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
+use crate::store::notifications::RETENTION;
 use crate::store::{Store, Tenant};
 
 /// What an organization has in hand at once: a marketplace that answers slowly must not hold up those of others.
 const SHARE: usize = 16;
 /// After so many tries, which take a day, it is given up.
 const TRIES: u32 = 293;
+/// How many are looked at together when they are forgotten.
+const PORTION: usize = 200;
 
 /// What stands on a notification.
 pub struct Envelope {
@@ -37,6 +43,7 @@ pub struct Inbox {
     store: Store,
     adapters: Arc<Adapters>,
     wake: Notify,
+    refusals: Refusals,
 }
 
 impl Worker for Inbox {
@@ -66,7 +73,7 @@ impl Worker for Inbox {
 
 impl Inbox {
     pub fn new(store: Store, adapters: Arc<Adapters>) -> Self {
-        Self { store, adapters, wake: Notify::new() }
+        Self { store, adapters, wake: Notify::new(), refusals: Refusals::default() }
     }
 
     /// Something was kept.
@@ -80,6 +87,10 @@ impl Inbox {
 
     pub fn adapters(&self) -> &Adapters {
         &self.adapters
+    }
+
+    pub fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Applies all that is due, and answers how much there was.
@@ -108,12 +119,67 @@ impl Inbox {
     }
 
     async fn apply(&self, tenant: &Tenant, notification: &Notification) -> std::result::Result<Outcome, Trouble> {
+        // It may be the replay of one that was applied and is forgotten.
+        if notification.occurred_at.plus(RETENTION) < notification.received_at {
+            return Ok(Outcome::Ignored(format!("it came more than {} days late", RETENTION.num_days())));
+        }
         match notification.vendor {
             Vendor::CloudA => cloud_a::notices::apply(tenant, notification).await,
             Vendor::CloudB => match self.adapters.of(tenant, Vendor::CloudB).await? {
                 Some(Adapter::CloudB(cloud)) => cloud_b::notices::apply(tenant, &cloud, notification).await,
                 _ => Err(Trouble::Later("no account is connected".to_owned())),
             },
+        }
+    }
+}
+
+/// Forgetting.
+impl Inbox {
+    /// Forgets what is past its retention and not needed any more, and answers how much that was. Writes down how many were
+    /// refused.
+    pub async fn sweep(&self) -> Result<usize> {
+        self.note(self.refusals.due(self.store.clock().now())).await;
+        let limit = self.store.clock().now().plus(-RETENTION);
+        let mut forgotten = HashSet::new();
+        loop {
+            let old = self.store.old_notifications(limit, i64::try_from(PORTION).unwrap_or(i64::MAX)).await?;
+            for notification in &old {
+                if !forgotten.contains(&notification.id) {
+                    forgotten.extend(self.forget(notification, limit).await?);
+                }
+            }
+            if old.len() < PORTION {
+                return Ok(forgotten.len());
+            }
+        }
+    }
+
+    /// Forgets a notification with those that go with it, or spares it.
+    async fn forget(&self, old: &Notification, limit: Timestamp) -> Result<Vec<NotificationId>> {
+        let tenant = self.store.tenant(old.organization_id, None);
+        let gone = match old.vendor {
+            Vendor::CloudA => cloud_a::notices::forgettable(&tenant, old, limit).await?,
+            // It was only a reason to ask.
+            Vendor::CloudB => vec![old.id],
+        };
+        if gone.is_empty() {
+            tenant.spare_notification(old.id).await?;
+        }
+        tenant.forget_notifications(&gone).await?;
+        Ok(gone)
+    }
+
+    /// Writes down what was only counted: nobody counts it any more.
+    pub async fn close(&self) {
+        self.note(self.refusals.rest(self.store.clock().now())).await;
+    }
+
+    async fn note(&self, refusals: Vec<(Kind, String)>) {
+        for (kind, words) in refusals {
+            let tenant = self.store.tenant(kind.organization, None);
+            if let Err(error) = tenant.note_refusal(kind.vendor, &words).await {
+                tracing::warn!(cause = error.cause(), words, "refused notifications were not written down");
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::model::time::Timestamp;
 const FRESH: TimeDelta = TimeDelta::hours(1);
 /// How often keys are asked for at most.
 const BETWEEN: TimeDelta = TimeDelta::seconds(30);
-/// How far the marketplace's clock may be behind ours, in seconds.
+/// How far the marketplace's clock may be from ours, in seconds.
 const LEEWAY: i64 = 60;
 /// The longest token that is looked at, in bytes.
 const TOKEN_MAX: usize = 16 * 1024;
@@ -53,6 +53,8 @@ pub enum TokenError {
     Signature,
     #[error("the token has expired")]
     Expired,
+    #[error("the token is not valid yet")]
+    Early,
     #[error("the token's audience (aud) is another application")]
     Audience,
     #[error("the token's tenant (tid) is another one")]
@@ -76,6 +78,8 @@ struct Header {
 struct Claims {
     exp: i64,
     #[serde(default)]
+    nbf: Option<i64>,
+    #[serde(default)]
     aud: Value,
     #[serde(default)]
     tid: Value,
@@ -87,35 +91,51 @@ struct Claims {
 
 /// Checks a notification's token: everything that it says is then so.
 pub async fn verify(keys: &Keys, token: &str, expected: &Expected) -> Result<(), TokenError> {
-    let header = read_header(token).ok_or(TokenError::Malformed)?;
+    let key = keys.get(&key_of(token)?).await?;
+    read_claims(token, &key)?.check(expected, keys.client.clock())
+}
+
+/// Whether a token is good by the keys that are at hand, however old.
+pub fn recognizes(keys: &Keys, token: &str, expected: &Expected) -> bool {
+    let key = key_of(token).ok().and_then(|kid| keys.lock().key(&kid));
+    let claims = key.and_then(|key| read_claims(token, &key).ok());
+    claims.is_some_and(|claims| claims.check(expected, keys.client.clock()).is_ok())
+}
+
+/// The name of the key that a token says it is signed with.
+fn key_of(token: &str) -> Result<String, TokenError> {
+    let (header, _) = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX).ok_or(TokenError::Malformed)?;
+    let header = BASE64_URL_SAFE_NO_PAD.decode(header).map_err(|_| TokenError::Malformed)?;
+    let header: Header = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
     if header.alg != "RS256" {
         return Err(TokenError::Algorithm);
     }
-    let key = keys.get(&header.kid.ok_or(TokenError::UnknownKey)?).await?;
+    header.kid.ok_or(TokenError::UnknownKey)
+}
+
+/// The claims of a token with this key's signature.
+fn read_claims(token: &str, key: &DecodingKey) -> Result<Claims, TokenError> {
     // The library would ask the machine for the time: what has to do with time is checked here.
     let mut signature_only = Validation::new(Algorithm::RS256);
     signature_only.validate_exp = false;
     signature_only.validate_aud = false;
     signature_only.required_spec_claims.clear();
-    let read = jsonwebtoken::decode::<Claims>(token, &key, &signature_only);
-    let claims = read.map_err(|error| match error.kind() {
+    let read = jsonwebtoken::decode::<Claims>(token, key, &signature_only);
+    read.map(|read| read.claims).map_err(|error| match error.kind() {
         ErrorKind::InvalidSignature => TokenError::Signature,
         _ => TokenError::Malformed,
-    })?;
-    claims.claims.check(expected, keys.client.clock())
-}
-
-fn read_header(token: &str) -> Option<Header> {
-    let (header, _) = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX)?;
-    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(header).ok()?).ok()
+    })
 }
 
 impl Claims {
     fn check(&self, expected: &Expected, clock: &Clock) -> Result<(), TokenError> {
         let is_for = |aud: &Value| *aud == expected.audience;
         let caller = if self.appid.is_null() { &self.azp } else { &self.appid };
-        if clock.now().as_seconds() >= self.exp.saturating_add(LEEWAY) {
+        let now = clock.now().as_seconds();
+        if now >= self.exp.saturating_add(LEEWAY) {
             Err(TokenError::Expired)
+        } else if self.nbf.is_some_and(|begin| now.saturating_add(LEEWAY) < begin) {
+            Err(TokenError::Early)
         } else if !is_for(&self.aud) && !self.aud.as_array().is_some_and(|all| all.iter().any(is_for)) {
             Err(TokenError::Audience)
         } else if self.tid != expected.tenant {

@@ -8,6 +8,7 @@
 //! - [`adapter`]: what they ask for without knowing which marketplace it is; [`adapters`], those of this process.
 //! - [`cloud_a`], [`cloud_b`]: clients of the documented protocols; `batch` sends rows that may poison each other.
 //! - [`inbound`]: where notifications come in: who is it, keep it, 200. [`jwt`]: whether one of `cloud_b` is one.
+//! - `refusals`: how many were refused, for the audit trail.
 //! - [`inbox`]: applies what was kept, in order for each contract; `converge` brings an entitlement to what a contract is.
 //! - [`hands`]: how those who take up what is due do it side by side, so that one who is slow holds up nobody else.
 //! - [`simulator`]: the other end of the same protocols, for rehearsals; [`stage`] connects every organization to it.
@@ -28,6 +29,7 @@ pub mod inbox;
 pub mod jwt;
 mod publisher;
 pub mod reconciler;
+pub mod refusals;
 mod reporter;
 pub mod simulator;
 pub mod stage;

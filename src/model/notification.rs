@@ -51,7 +51,8 @@ pub struct NewNotification {
     pub external_id: String,
     pub kind: String,
     pub subject: String,
-    pub occurred_at: Timestamp,
+    /// None when it does not say.
+    pub occurred_at: Option<Timestamp>,
     pub body: String,
 }
 
@@ -59,6 +60,23 @@ pub struct NewNotification {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotificationFilter {
     pub vendor: Option<Vendor>,
-    pub verdict: Option<NotificationVerdict>,
+    /// One of these.
+    pub verdicts: Option<Vec<NotificationVerdict>>,
+    /// Whether there is no verdict yet.
+    pub waiting: Option<bool>,
     pub subject: Option<String>,
+}
+
+impl NotificationFilter {
+    /// The verdicts that are admitted, and whether none is; `None` when all are.
+    pub fn states(&self) -> Option<Vec<Option<NotificationVerdict>>> {
+        if self.verdicts.is_none() && self.waiting.is_none() {
+            return None;
+        }
+        let waits = self.verdicts.is_none() && self.waiting != Some(false);
+        let settled = NotificationVerdict::ALL.iter().copied().filter(|verdict| {
+            self.waiting != Some(true) && self.verdicts.as_ref().is_none_or(|wanted| wanted.contains(verdict))
+        });
+        Some(waits.then_some(None).into_iter().chain(settled.map(Some)).collect())
+    }
 }

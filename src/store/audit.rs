@@ -7,7 +7,8 @@ use crate::model::id::AuditId;
 impl Tenant {
     pub(super) fn audited(&self, block: Block, actor: &str, action: &str, target: String) -> Block {
         const AUDIT: &str = "CREATE ONLY $audit CONTENT $audit_entry RETURN NONE;";
-        let entry = vars! { "actor" => actor, "action" => action, "target" => target };
+        let now = self.clock().now();
+        let entry = vars! { "actor" => actor, "action" => action, "target" => target, "at" => now };
         let id = AuditId(self.clock().mint());
         block.then(AUDIT, vars! { "audit" => self.record("audit", id.key()), "audit_entry" => entry })
     }

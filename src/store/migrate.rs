@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0003_webhooks", include_str!("schema/0003_webhooks.surql")),
     ("0004_marketplaces", include_str!("schema/0004_marketplaces.surql")),
     ("0005_differences", include_str!("schema/0005_differences.surql")),
+    ("0006_retention", include_str!("schema/0006_retention.surql")),
 ];
 
 /// What to do with a migration that was interrupted.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use chrono::TimeDelta;
 use surrealdb::types::{Object, RecordId, SurrealValue};
 
 use super::documents::never;
@@ -17,6 +18,8 @@ use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 
 const TABLE: &str = "notification";
+/// How long a notification is kept after its verdict, and who was refused.
+pub const RETENTION: TimeDelta = TimeDelta::days(90);
 /// Notifications of one contract that are looked at together: the newest.
 const OF_ONE: i64 = 500;
 
@@ -128,6 +131,17 @@ impl Store {
     }
 }
 
+/// Forgetting.
+impl Store {
+    /// Notifications whose verdicts are older than that.
+    pub async fn old_notifications(&self, limit: Timestamp, portion: i64) -> Result<Vec<Notification>> {
+        const OLD: &str =
+            "SELECT * FROM notification WITH INDEX notification_aged WHERE aged_from < $limit LIMIT $portion";
+        let vars = vars! { "limit" => limit, "portion" => portion };
+        self.ask::<Vec<Row>>(OLD, vars).await?.into_iter().map(Row::into_model).collect()
+    }
+}
+
 impl DueRow {
     fn is_first(&self) -> bool {
         self.first.as_ref().is_none_or(|first| first.id == self.row.id)
@@ -144,7 +158,8 @@ impl DueRow {
 
 /// After a verdict the next of the subject is due at once.
 const SETTLE: &str = "{
-    UPDATE $record SET verdict = $verdict, reason = $reason, tries = $tries, due = $due RETURN NONE;
+    UPDATE $record SET verdict = $verdict, reason = $reason, tries = $tries, due = $due, aged_from =
+        IF $verdict = NONE OR !dated { $never } ELSE IF at > $now { at } ELSE { $now } RETURN NONE;
     IF $verdict != NONE AND $subject != '' {
         LET $next = SELECT id, at, key FROM notification WITH INDEX notification_open
             WHERE organization = $org AND subject = $subject AND due < $never ORDER BY at ASC, key DESC LIMIT 1;
@@ -162,11 +177,12 @@ const KEEP: &str = "{
 impl Tenant {
     /// Keeps a notification, and answers whether it is new: the marketplace's id of it is kept once.
     pub async fn keep_notification(&self, new: &NewNotification) -> Result<bool> {
-        let id = NotificationId(self.clock().mint());
+        let (id, now) = (NotificationId(self.clock().mint()), self.clock().now());
         let content = vars! {
             "organization" => self.organization.to_string(), "key" => id.key(), "vendor" => new.vendor,
             "external" => new.external_id.as_str(), "kind" => new.kind.as_str(), "subject" => new.subject.as_str(),
-            "at" => new.occurred_at, "body" => new.body.as_str(), "due" => self.clock().now(),
+            "at" => new.occurred_at.unwrap_or(now), "dated" => new.occurred_at.is_some(), "body" => new.body.as_str(),
+            "due" => now,
         };
         let vars = vars! {
             "org" => self.organization.to_string(), "vendor" => new.vendor, "external" => new.external_id.as_str(),
@@ -204,6 +220,22 @@ impl Tenant {
         self.store.ask::<Vec<Row>>(FIND, vars).await?.into_iter().map(Row::into_model).collect()
     }
 
+    /// Forgets these; one that does not say when it happened stays, because its replay would be news.
+    pub async fn forget_notifications(&self, ids: &[NotificationId]) -> Result<()> {
+        const FORGET: &str = "DELETE $gone WHERE dated AND verdict != NONE RETURN NONE";
+        self.store.run(FORGET, vars! { "gone" => self.notifications(ids) }).await
+    }
+
+    /// Has the retention of a notification begin again.
+    pub async fn spare_notification(&self, id: NotificationId) -> Result<()> {
+        const SPARE: &str = "UPDATE $spared SET aged_from = $now RETURN NONE";
+        self.store.run(SPARE, vars! { "spared" => self.notifications(&[id]), "now" => self.clock().now() }).await
+    }
+
+    fn notifications(&self, ids: &[NotificationId]) -> Vec<RecordId> {
+        ids.iter().map(|id| self.record(TABLE, id.key())).collect()
+    }
+
     pub async fn get_notification(&self, id: NotificationId) -> Result<Notification> {
         let vars = vars! { "record" => self.record(TABLE, id.key()) };
         let found: Option<Row> = self.store.ask("SELECT * FROM ONLY $record", vars).await?;
@@ -214,32 +246,40 @@ impl Tenant {
     pub async fn list_notifications(&self, filter: &NotificationFilter, window: Window) -> Result<Page<Notification>> {
         const BY_SUBJECT: &str = "SELECT * FROM notification WITH INDEX notification_subject
             WHERE organization = $org AND subject = $subject AND key > $after
-                AND ($vendor = NONE OR vendor = $vendor) AND ($verdict = NONE OR verdict = $verdict)
+                AND ($vendor = NONE OR vendor = $vendor) AND ($states = NONE OR verdict IN $states)
             ORDER BY key LIMIT $rows TIMEOUT 5s";
-        const BY_VERDICT: &str = "SELECT * FROM notification WITH INDEX notification_verdict
-            WHERE organization = $org AND verdict = $verdict AND key > $after AND ($vendor = NONE OR vendor = $vendor)
-            ORDER BY key LIMIT $rows TIMEOUT 5s";
+        // One scan for each: a union of them would be read to its end.
+        const BY_STATE: &str = "RETURN array::flatten($states.map(|$state|
+            (SELECT * FROM notification WITH INDEX notification_verdict
+                WHERE organization = $org AND verdict = $state AND key > $after AND ($vendor = NONE OR vendor = $vendor)
+                ORDER BY key LIMIT $rows TIMEOUT 5s)))";
         const BY_VENDOR: &str = "SELECT * FROM notification WITH INDEX notification_vendor
             WHERE organization = $org AND vendor = $vendor AND key > $after ORDER BY key LIMIT $rows TIMEOUT 5s";
-        let limit = window.limit;
+        let (limit, states) = (window.limit, filter.states());
         let find = match filter {
             NotificationFilter { subject: Some(_), .. } => BY_SUBJECT,
-            NotificationFilter { verdict: Some(_), .. } => BY_VERDICT,
+            _ if states.is_some() => BY_STATE,
             NotificationFilter { vendor: Some(_), .. } => BY_VENDOR,
             _ => return self.page::<Row>(TABLE, window).await?.try_map(Row::into_model),
         };
         let vars = vars! {
-            "org" => self.organization.to_string(), "subject" => filter.subject.clone(), "verdict" => filter.verdict,
+            "org" => self.organization.to_string(), "subject" => filter.subject.clone(), "states" => states,
             "vendor" => filter.vendor, "after" => window.after.unwrap_or_default(), "rows" => rows_of(limit),
         };
-        page_of(self.store.ask::<Vec<Row>>(find, vars).await?, limit)?.try_map(Row::into_model)
+        let mut rows: Vec<Row> = self.store.ask(find, vars).await?;
+        rows.sort_by_cached_key(|row| own_key(&row.id).map(str::to_owned).ok());
+        rows.truncate(limit + 1);
+        page_of(rows, limit)?.try_map(Row::into_model)
     }
 
     /// Has a notification applied again, as though it had just come.
     pub fn plan_rerun(&self, of: Notification, actor: &str) -> Plan<Notification> {
         const RERUN: &str =
-            "UPDATE ONLY $notification SET verdict = NONE, reason = NONE, tries = 0, due = $due RETURN NONE;";
-        let vars = vars! { "notification" => self.record(TABLE, of.id.key()), "due" => self.clock().now() };
+            "UPDATE ONLY $notification SET verdict = NONE, reason = NONE, tries = 0, due = $due, aged_from = $never
+                RETURN NONE;";
+        let vars = vars! {
+            "notification" => self.record(TABLE, of.id.key()), "due" => self.clock().now(), "never" => never(),
+        };
         let block = Block::default().then(RERUN, vars);
         let block = self.audited(block, actor, "notification.rerun", of.id.to_string());
         Plan::quiet(Notification { verdict: None, reason: None, tries: 0, ..of }, block)

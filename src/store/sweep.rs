@@ -1,10 +1,11 @@
-//! Forgetting what is past its retention: expired tokens, idempotency rows, events with their deliveries. Index-backed and in small portions,
-//! so that a sweep never holds anybody up.
+//! Forgetting what is past its retention: expired tokens, idempotency rows, events with their deliveries, who was refused
+//! in a marketplace's name. Index-backed and in small portions, so that a sweep never holds anybody up.
 
 use chrono::TimeDelta;
 use surrealdb::types::Object;
 
 use super::idempotency::RETENTION;
+use super::notifications;
 use super::tokens::EXPIRED_RETENTION;
 use super::{Store, vars};
 use crate::error::Result;
@@ -18,6 +19,7 @@ pub struct Swept {
     pub keys: usize,
     pub events: usize,
     pub deliveries: usize,
+    pub refusals: usize,
 }
 
 impl Store {
@@ -27,12 +29,15 @@ impl Store {
             "DELETE (SELECT VALUE id FROM token WHERE expires_at < $limit LIMIT $portion) RETURN BEFORE";
         const KEYS: &str = "DELETE (SELECT VALUE id FROM idempotency WHERE at < $limit LIMIT $portion) RETURN BEFORE";
         const EVENTS: &str = "DELETE (SELECT VALUE id FROM event WHERE at < $limit LIMIT $portion) RETURN BEFORE";
+        const REFUSALS: &str = "DELETE (SELECT VALUE id FROM audit WITH INDEX audit_action
+            WHERE action = 'notification.refused' AND at < $limit LIMIT $portion) RETURN BEFORE";
         self.forget_hits_before(self.clock().now().plus(-TimeDelta::hours(1))).await?;
         Ok(Swept {
             tokens: self.remove_all(TOKENS, EXPIRED_RETENTION).await?,
             keys: self.remove_all(KEYS, RETENTION).await?,
             events: self.remove_all(EVENTS, event_retention).await?,
             deliveries: self.sweep_deliveries().await?,
+            refusals: self.remove_all(REFUSALS, notifications::RETENTION).await?,
         })
     }
 

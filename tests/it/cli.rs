@@ -167,3 +167,60 @@ fn the_contracts_can_be_printed() {
     let graphql = run(folder.path(), &["schema", "graphql"], &[]);
     assert_eq!(String::from_utf8_lossy(&graphql.stdout), mercato::graphql::sdl());
 }
+
+/// Whoever looks after an organization sees what it was told, and has it applied again.
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_are_listed_and_run_again_offline() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let organization = json(here, &["organization", "create", "--name", "Acme", "--json"]);
+    let organization = organization["id"].as_str().expect("an id");
+    tell(here, organization, &["applied", "failed"]).await;
+    let list = ["marketplace", "notifications", "--organization", organization];
+    let listed =
+        |more: &[&str]| json(here, &[&list[..], &["--json"], more].concat()).as_array().expect("a list").clone();
+    assert_eq!(listed(&[]).len(), 2);
+    assert!(listed(&["--waiting"]).is_empty());
+    let failed = listed(&["--verdict", "failed,ignored", "--vendor", "cloud_a"]);
+    assert_eq!((failed.len(), &failed[0]["externalId"]), (1, &serde_json::json!("op-2")));
+    let id = failed[0]["id"].as_str().expect("an id");
+    let text = run(here, &[&list[..], &["--verdict", "failed"]].concat(), &[]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(id) && text.contains("failed") && text.contains("the kind \u{fffd}[2J"), "{text}");
+
+    let rerun = |id: &'static str| ["marketplace", "rerun", "--organization", organization, id];
+    let own = run(here, &["marketplace", "rerun", "--organization", organization, id], &[]);
+    assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
+    let waiting = listed(&["--waiting"]);
+    assert_eq!((waiting.len(), &waiting[0]["id"]), (1, &serde_json::json!(id)));
+    assert!(sentence(here, &rerun("ntf_unknown"), &[]).contains("Resource not found"));
+    let wrong = run(here, &[&list[..], &["--verdict", "lost"]].concat(), &[]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("use applied, ignored or failed"));
+}
+
+/// An organization is told something, with what became of it.
+async fn tell(folder: &Path, organization: &str, verdicts: &[&str]) {
+    use mercato::{clock::Clock, model, store};
+    let key = std::fs::read(folder.join("data.key")).expect("a key beside the database");
+    let key = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, key.trim_ascii()).expect("base64");
+    let secret_key = Some(store::vault::SecretKey(key.try_into().expect("32 bytes")));
+    let url = format!("surrealkv://{}", folder.join("data").display());
+    let target = store::connect::Target { secret_key, ..crate::harness::target(&url) };
+    let opened = store::Store::open(&target, Clock::system(), store::migrate::Resume::Refuse).await;
+    let store = opened.map_err(|error| error.0).expect("it opens");
+    let tenant = store.tenant(model::id::OrganizationId::parse(organization).expect("an id"), None);
+    for (number, verdict) in verdicts.iter().enumerate() {
+        let new = model::notification::NewNotification {
+            vendor: model::vendor::Vendor::CloudA,
+            external_id: format!("op-{}", number + 1),
+            kind: "the kind \u{1b}[2J".to_owned(),
+            subject: String::new(),
+            occurred_at: Some(store.clock().now()),
+            body: "{}".to_owned(),
+        };
+        assert!(tenant.keep_notification(&new).await.expect("it is kept"));
+        let kept = store.take_notifications(1).await.expect("it is due").remove(0);
+        let verdict = model::notification::NotificationVerdict::parse(verdict);
+        tenant.settle_notification(&kept, (verdict, Some("because".to_owned())), None).await.expect("it is settled");
+    }
+}

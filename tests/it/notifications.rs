@@ -2,7 +2,9 @@
 
 mod agreements;
 mod doors;
+mod limits;
 mod orders;
+mod retention;
 mod subscriptions;
 
 use chrono::TimeDelta;

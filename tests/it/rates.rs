@@ -177,3 +177,22 @@ async fn windows_are_shared_through_the_database() {
     app.app.sharing.exchange().await.expect("the exchange works");
     party.get(PATH).await.refused(429, "RATE_LIMITED");
 }
+
+/// Whoever peeks many times at once and owes afterwards waits until all of it has left the window.
+#[test]
+fn what_is_owed_counts_beyond_the_limit() {
+    let (limiter, clock) = (Limiter::default(), mercato::clock::Clock::manual());
+    let (key, limits) = (Key::address([127, 0, 0, 1].into()), RateLimits { hour: 100, minute: 3 });
+    for _ in 0..5 {
+        limiter.owe(key, limits, clock.now());
+        clock.advance(TimeDelta::seconds(1));
+    }
+    clock.advance(TimeDelta::seconds(56));
+    limiter.peek(key, limits, clock.now()).expect_err("three of five are left");
+    clock.advance(TimeDelta::seconds(1));
+    for _ in 0..3 {
+        limiter.peek(key, limits, clock.now()).expect("a peek takes nothing");
+    }
+    limiter.peek(Key::address([127, 0, 0, 2].into()), limits, clock.now()).expect("another address owes nothing");
+    limiter.peek(key, RateLimits { hour: 0, minute: 0 }, clock.now()).expect_err("nothing is admitted");
+}

@@ -11,6 +11,7 @@ use crate::marketplace::inbox::Envelope;
 use crate::marketplace::terms::{Contract, ContractStatus};
 use crate::model::entitlement::{Dimension, Entitlement, EntitlementStatus};
 use crate::model::filter::{Filter, Order};
+use crate::model::id::NotificationId;
 use crate::model::lifecycle::Step;
 use crate::model::notification::Notification;
 use crate::model::page::Window;
@@ -324,6 +325,25 @@ async fn settle(tenant: &Tenant, source: &Source<'_>, agreement: &str) -> Result
         }
     }
     Ok(outcome)
+}
+
+/// What is forgotten with a notification that is past its retention: an agreement is what all of them show, so all go when
+/// it has ended and nothing is younger than `limit`. None goes before.
+pub async fn forgettable(
+    tenant: &Tenant,
+    old: &Notification,
+    limit: Timestamp,
+) -> crate::error::Result<Vec<NotificationId>> {
+    if !KINDS.contains(&old.kind.as_str()) || old.subject.is_empty() {
+        return Ok(vec![old.id]);
+    }
+    let told = tenant.notifications_of(Vendor::CloudA, &old.subject).await?;
+    let has_ended = told.iter().any(|told| told.kind == ENDED);
+    let is_old = told.iter().all(|told| told.verdict.is_some() && told.received_at < limit);
+    let entitlements = tenant.entitlements_at(Vendor::CloudA, &old.subject).await?;
+    let lives = entitlements.iter().any(|entitlement| entitlement.status.is_live());
+    let is_over = has_ended && is_old && !lives;
+    Ok(if is_over { told.iter().map(|told| told.id).chain([old.id]).collect() } else { Vec::new() })
 }
 
 impl Known {

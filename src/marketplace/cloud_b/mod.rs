@@ -86,6 +86,11 @@ impl CloudB {
         jwt::verify(&self.keys, token, &Self::expected(&self.account)).await
     }
 
+    /// The same, if it can be said without a call.
+    pub fn recognizes(&self, token: &str) -> bool {
+        jwt::recognizes(&self.keys, token, &Self::expected(&self.account))
+    }
+
     /// What tokens of notifications to this account must say.
     pub fn expected(account: &CloudBAccount) -> Expected {
         Expected {

@@ -96,6 +96,8 @@ async fn only_the_marketplaces_tokens_for_us_are_accepted() {
         token(json!({ "appid": null, "azp": MARKETPLACE })),
         token(json!({ "aud": ["someone", "client-1"] })),
         token(json!({ "exp": now - 59 })),
+        token(json!({ "exp": i64::MAX })),
+        token(json!({ "nbf": now + 60 })),
     ] {
         assert_eq!(verify(&keys, &accepted, &expected).await, Ok(()));
     }
@@ -112,6 +114,11 @@ async fn only_the_marketplaces_tokens_for_us_are_accepted() {
     for (refused, because) in [
         (token(json!({ "exp": now - 60 })), TokenError::Expired),
         (token(json!({ "exp": null })), TokenError::Malformed),
+        (token(json!({ "nbf": now + 61 })), TokenError::Early),
+        (token(json!({ "nbf": i64::MAX })), TokenError::Early),
+        (token(json!({ "aud": [] })), TokenError::Audience),
+        (token(json!({ "aud": ["client-2", ["client-1"]] })), TokenError::Audience),
+        (token(json!({ "appid": "client-1", "azp": "client-1" })), TokenError::Caller),
         (token(json!({ "aud": "client-2" })), TokenError::Audience),
         (token(json!({ "aud": null })), TokenError::Audience),
         (token(json!({ "tid": "tenant-2" })), TokenError::Tenant),
@@ -132,6 +139,7 @@ async fn only_the_marketplaces_tokens_for_us_are_accepted() {
         (String::new(), TokenError::Malformed),
         ("a.b.c".to_owned(), TokenError::Malformed),
         (format!("{good_token}{}", "x".repeat(20_000)), TokenError::Malformed),
+        ("x".repeat(1024 * 1024), TokenError::Malformed),
     ] {
         assert_eq!(verify(&keys, &refused, &expected).await, Err(because.clone()), "{because}: {refused}");
     }

@@ -29,7 +29,12 @@ impl Market {
     }
 
     pub async fn unconnected() -> Self {
-        Self::at(Arc::new(TestApp::new().await)).await
+        Self::around(TestApp::new().await).await
+    }
+
+    /// Not connected yet.
+    pub async fn around(app: TestApp) -> Self {
+        Self::at(Arc::new(app)).await
     }
 
     /// Another organization of the same service, at marketplaces of its own.

@@ -1,6 +1,7 @@
 //! The vocabulary of the tests.
 //!
-//! - [`TestApp`]: the real service on a fresh database, a real loopback port and a manual clock. Its workers do not run.
+//! - [`TestApp`]: the real service on a fresh database, a real loopback port and a manual clock. Its workers do not run,
+//!   but in [`TestApp::working`].
 //! - [`Party`]: an application of an organization, with a token from the real `/oauth/token`, and the verbs of both
 //!   facades: [`Party::get`], [`Party::post`], [`Party::graphql`] …
 //! - [`Reply`]: an answer with its status, headers, text and JSON.
@@ -104,8 +105,17 @@ impl TestApp {
 
     /// On a database that another app left, at that app's time.
     pub async fn at(url: &str, options: ListenOptions, clock: Clock) -> Self {
+        Self::start(url, options, clock, Workers::ByHand).await
+    }
+
+    /// As in production: its workers run by themselves.
+    pub async fn working() -> Self {
+        Self::start("mem://", listen_options(), Clock::manual(), Workers::Running).await
+    }
+
+    async fn start(url: &str, options: ListenOptions, clock: Clock, workers: Workers) -> Self {
         let store = Store::open(&target(url), clock.clone(), Resume::Refuse).await.expect("the database opens");
-        let app = App::start(store.clone(), &options, Workers::ByHand).await.expect("the service starts");
+        let app = App::start(store.clone(), &options, workers).await.expect("the service starts");
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { app, clock, store, http }
     }
