@@ -3,6 +3,7 @@
 mod agreements;
 mod doors;
 mod orders;
+mod renewals;
 mod subscriptions;
 
 use chrono::TimeDelta;
