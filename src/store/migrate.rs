@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0002_resources", include_str!("schema/0002_resources.surql")),
     ("0003_webhooks", include_str!("schema/0003_webhooks.surql")),
     ("0004_marketplaces", include_str!("schema/0004_marketplaces.surql")),
+    ("0007_bought", include_str!("schema/0007_bought.surql")),
 ];
 
 /// What to do with a migration that was interrupted.

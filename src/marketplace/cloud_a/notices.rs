@@ -18,6 +18,7 @@ use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::entitlements;
 use crate::store::Tenant;
+use crate::store::bought::Bought;
 
 const ENDED: &str = "Purchase Agreement Ended";
 const DEPROVISIONED: &str = "License Deprovisioned";
@@ -64,7 +65,7 @@ struct Detail {
     #[serde(default)]
     license: Option<Licence>,
     #[serde(default)]
-    product: Named,
+    product: Product,
     #[serde(default)]
     dimensions: Option<Vec<Measure>>,
 }
@@ -98,6 +99,14 @@ struct Named {
     id: Option<String>,
 }
 
+#[derive(Default, Deserialize)]
+struct Product {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
+    code: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Licence {
     #[serde(default)]
@@ -113,6 +122,8 @@ struct Measure {
 /// What is known of an agreement.
 struct Known {
     contract: Contract,
+    product_code: Option<String>,
+    licence_is_gone: bool,
     accepted: Option<Timestamp>,
     /// Whether something else than its end was told.
     has_begun: bool,
@@ -164,7 +175,15 @@ impl Known {
             auto_renew: None,
             licence: None,
         };
-        Self { contract, accepted: None, has_begun: false, follows: false, renews: false }
+        Self {
+            contract,
+            product_code: None,
+            licence_is_gone: false,
+            accepted: None,
+            has_begun: false,
+            follows: false,
+            renews: false,
+        }
     }
 
     fn learn(&mut self, kind: &str, detail: &Detail) {
@@ -180,7 +199,9 @@ impl Known {
             contract.dimensions = measures.iter().map(dimension).collect();
         }
         let licence = detail.license.as_ref().and_then(|licence| licence.arn.clone());
+        self.licence_is_gone = kind == DEPROVISIONED || (self.licence_is_gone && licence.is_none());
         contract.licence = if kind == DEPROVISIONED { None } else { licence.or(contract.licence.take()) };
+        self.product_code = detail.product.code.clone().or(self.product_code.take());
         self.accepted = detail.agreement.acceptance_time.or(self.accepted);
         self.has_begun |= kind != ENDED;
         self.renews |= detail.agreement.intent == "RENEW";
@@ -192,6 +213,12 @@ impl Known {
         let goes_on = self.contract.status == ContractStatus::Superseded;
         let ends = pictures.iter().filter(|(kind, _)| *kind != ENDED || !goes_on);
         self.contract.end = ends.filter_map(|(_, detail)| detail.agreement.end_time).next_back();
+    }
+
+    /// What usage is sent with.
+    fn bought(&self) -> Bought {
+        let Contract { licence, start, .. } = &self.contract;
+        Bought { product_code: self.product_code.clone(), licence: licence.clone(), since: *start }
     }
 
     fn is_superseded(&self) -> bool {
@@ -225,6 +252,7 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
     let Some(known) = know(tenant, &notification.subject, now).await? else {
         return Err(Trouble::Never("nothing that can be read was told of the agreement".to_owned()));
     };
+    tenant.keep_bought(&known.contract.id, &known.bought(), known.licence_is_gone).await?;
     let told = match known.told(now) {
         Ok(told) => told,
         Err(outcome) => return Ok(outcome),
