@@ -18,7 +18,7 @@ use http::{HeaderMap, StatusCode};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use mercato::clock::Clock;
 use mercato::http::server::{Limits, serve};
-use mercato::marketplace::simulator::{Simulator, SimulatorSettings};
+use mercato::marketplace::simulator::{MOST, Simulator, SimulatorSettings};
 use mercato::model::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -69,9 +69,14 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
+        Self::of(MOST).await
+    }
+
+    /// Whose lists hold so much.
+    async fn of(most: usize) -> Self {
         let clock = Clock::manual();
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let settings = SimulatorSettings { listen, publish: TimeDelta::seconds(60), clock: clock.clone() };
+        let settings = SimulatorSettings { listen, publish: TimeDelta::seconds(60), clock: clock.clone(), most };
         let simulator = Simulator::start(settings).await.expect("the simulator starts");
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().expect("a client");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
@@ -510,7 +515,7 @@ async fn usage_of_cloud_b_is_accepted_by_its_rules() {
         event(&id, now, json!(2.5)),
         event(&id, now.plus(TimeDelta::minutes(-1)), json!(1)),
         event(&id, now, json!(9)),
-        event(&id, now.plus(hour * -24), json!(1)),
+        event(&id, now.plus(hour * -24), json!(0.000_001)),
         event(&id, now.plus(hour * -25), json!(1)),
         event(&waiting, now, json!(1)),
         event("nobody", now, json!(1)),
@@ -545,6 +550,106 @@ async fn usage_of_cloud_b_is_accepted_by_its_rules() {
     let days = stage.send(stage.b(Method::GET, "api/usageEvents?usageStartDate=2026-01-05")).await.ok();
     assert_eq!(days.as_array().map(Vec::len), Some(1), "{days}");
     assert_eq!((&days[0]["processedQuantity"], &days[0]["submittedCount"]), (&json!(3.5), &json!(2)));
+    let days = stage.send(stage.b(Method::GET, "api/usageEvents?usageStartDate=2026-01-04")).await.ok();
+    assert_eq!(days[0]["processedQuantity"], json!(0.000_001), "{days}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offers_of_every_type_have_what_belongs_to_them() {
+    let stage = Stage::new().await;
+    let url = format!("{}/cloud_b/rp/product-ingestion/configure", stage.simulator.url());
+    let submit = |changed: Value| {
+        let mut offer = json!({
+            "name": "our-1", "state": "live", "privateOfferType": "customerPromotion",
+            "offerPricingType": "editExistingOfferPricingOnly", "variableStartDate": true, "end": "2026-02-01",
+            "acceptBy": "2026-02-01", "beneficiaries": [{"id": "buyer"}],
+            "pricing": [{"product": "suite", "discountType": "percentage", "discountPercentage": 10, "durationMonths": 12}],
+        });
+        for (field, value) in changed.as_object().expect("an object") {
+            offer[field] = value.clone();
+        }
+        let request = stage.http.post(format!("{url}?$version=2022-07-01")).bearer_auth(&stage.bearer);
+        stage.send(request.json(&json!({"resources": [offer]})))
+    };
+    let (csp, multi) = ("cspPromotion", "multipartyPromotionOriginator");
+    let margin = json!({"privateOfferType": csp, "acceptBy": null, "variableStartDate": false, "start": "2026-01-05"});
+    let with = |changed: &Value, field: &str, value: Value| {
+        let mut changed = changed.clone();
+        changed[field] = value;
+        changed
+    };
+    let amount = json!([{"product": "suite", "discountType": "absolute", "absoluteAmount": 10, "durationMonths": 12}]);
+    let mut jobs = Vec::new();
+    for (changed, said) in [
+        (json!({}), ""),
+        (json!({"privateOfferType": null}), "privateOfferType"),
+        (json!({"acceptBy": null}), "acceptBy is missing"),
+        (json!({"acceptBy": "2026-02-01T00:00:00.000Z"}), "acceptBy must be a date"),
+        (json!({"end": null}), "end is missing"),
+        (json!({"end": "2026-01-04", "acceptBy": "2026-01-04"}), "expired already"),
+        (json!({"start": "2026-01-05"}), "there must be a start"),
+        (margin.clone(), ""),
+        (with(&margin, "acceptBy", json!("2026-02-01")), "not accepted"),
+        (with(&margin, "pricing", amount), "a percentage"),
+        (json!({"privateOfferType": multi}), "selling partner"),
+        (json!({"privateOfferType": multi, "partners": [{"id": "12345678"}]}), ""),
+    ] {
+        let job = submit(changed.clone()).await.ok()["jobId"].as_str().expect("an id").to_owned();
+        jobs.push((job, changed, said));
+    }
+    stage.advance(TimeDelta::seconds(60)).await;
+    for (job, changed, said) in jobs {
+        let asked = stage.http.get(format!("{url}/{job}/status?$version=2022-07-01")).bearer_auth(&stage.bearer);
+        let done = stage.send(asked).await.ok();
+        let failed = done["errors"][0]["message"].as_str().unwrap_or_default();
+        assert_eq!(failed.is_empty(), said.is_empty(), "{changed}: {done}");
+        assert!(failed.contains(said), "{changed}: {done}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulator_that_is_full_says_so() {
+    let stage = Stage::of(3).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(stage.bought().await.0);
+        stage.agreed(json!({})).await;
+    }
+    let bought = json!({"publisher": "acme", "offerId": "suite", "planId": "gold", "tenantId": "buyer"});
+    let agreed = json!({"publisher": "acme", "accountId": ACCOUNT, "productId": "prod-1"});
+    let changed = format!("cloud_b/subscriptions/{}/Suspend", ids[0]);
+    for (path, body, what) in [
+        ("cloud_b/subscriptions", bought, "3 subscriptions"),
+        ("cloud_a/agreements", agreed, "3 agreements"),
+        (&changed, json!({}), "3 things to come"),
+    ] {
+        let full = stage.control(Method::POST, path, body).await;
+        assert_eq!(full.status, 507, "{path}: {}", full.body);
+        assert!(full.body["message"].as_str().is_some_and(|text| text.contains(what)), "{}", full.body);
+    }
+    assert_eq!(stage.activate(&ids[0], json!({"planId": "gold", "quantity": 2})).await, 200);
+    let now = stage.now().await;
+    let events: Vec<Value> = (0..3).map(|hours| event(&ids[0], now.plus(TimeDelta::hours(-hours)), json!(1))).collect();
+    assert_eq!(statuses(&stage.usage(&events).await.ok()), ["Accepted"; 3]);
+    let full = stage.usage(&events).await;
+    assert_eq!((full.status, &full.body["error"]["code"]), (507, &json!("InsufficientStorage")));
+    assert_eq!(stage.batch(&[record(now, "seats", json!(1))]).await.refused(507), "ServiceQuotaExceededException");
+    let held = stage.control(Method::PUT, "faults", json!({"reorderNotifications": 1001})).await;
+    assert_eq!((held.status, held.body["message"].is_string()), (400, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_notifications_that_wait_the_oldest_are_given_up() {
+    let stage = Stage::of(3).await;
+    stage.faults(json!({"delayNotifications": {"count": 4, "seconds": 60}})).await;
+    for _ in 0..2 {
+        stage.agreed(json!({})).await;
+    }
+    let all = stage.state().await["notifications"].as_array().expect("a list").clone();
+    let states: Vec<_> = all.iter().filter_map(|it| it["state"].as_str()).collect();
+    assert_eq!(states, ["givenUp", "waiting", "waiting", "waiting"]);
+    stage.advance(TimeDelta::minutes(1)).await;
+    assert_eq!(stage.told().await.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -552,7 +657,9 @@ async fn a_private_offer_of_cloud_b_is_published_accepted_and_replaced() {
     let stage = Stage::new().await;
     let configure = |name: &str, more: Value| {
         let mut offer = json!({
-            "$schema": "private-offer/2023-07-15", "name": name, "state": "live", "acceptBy": "2026-02-01",
+            "$schema": "private-offer/2023-07-15", "name": name, "state": "live",
+            "privateOfferType": "customerPromotion", "offerPricingType": "editExistingOfferPricingOnly",
+            "variableStartDate": true, "end": "2026-02-01", "acceptBy": "2026-02-01",
             "beneficiaries": [{"id": "buyer"}],
             "pricing": [{"product": "suite", "discountType": "percentage", "discountPercentage": 10, "durationMonths": 12}],
         });
@@ -653,7 +760,10 @@ async fn a_change_set_releases_an_offer() {
     let mut expected = Vec::new();
     for (kind, details, status) in [
         ("UpdatePricingTerms", json!({"DurationMonths": 1}), "FAILED"),
-        ("UpdateAvailability", json!({"AvailabilityEndDate": "2025-12-31"}), "FAILED"),
+        ("UpdateAvailability", json!({"AvailabilityEndDate": "2026-03-01T00:00:00Z"}), "FAILED"),
+        ("UpdateAvailability", json!({"AvailabilityEndDate": "2026-3-1"}), "FAILED"),
+        ("CancelOffer", json!({}), "FAILED"),
+        ("UpdateAvailability", json!({"AvailabilityEndDate": "2025-12-31"}), "SUCCEEDED"),
         ("UpdateAvailability", json!({"AvailabilityEndDate": "2026-03-01"}), "SUCCEEDED"),
     ] {
         let started = stage.change_set(&format!("again-{}", expected.len()), vec![named(kind, details)]).await.ok();
@@ -666,6 +776,7 @@ async fn a_change_set_releases_an_offer() {
         assert_eq!(set["ChangeSet"][0]["ErrorDetailList"].as_array().map(Vec::is_empty), Some(status == "SUCCEEDED"));
     }
     stage.post(&format!("offers/{offer}/expire"), json!({})).await;
+    // It was over by a date in the past, and open again by a later one.
     assert_eq!(stage.control(Method::POST, &format!("offers/{offer}/accept"), json!({})).await.status, 409);
 }
 

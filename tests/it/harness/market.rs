@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use mercato::marketplace::accounts::{Account, CloudAAccount, CloudBAccount};
-use mercato::marketplace::simulator::{Simulator, SimulatorSettings};
+use mercato::marketplace::simulator::{MOST, Simulator, SimulatorSettings};
 use mercato::model::entitlement::{Entitlement, NewEntitlement};
 use mercato::model::id::{CustomerId, OrganizationId};
 use mercato::model::scope::Scope;
@@ -32,6 +32,7 @@ impl Market {
             listen: ([127, 0, 0, 1], 0).into(),
             publish: TimeDelta::seconds(60),
             clock: app.clock.clone(),
+            most: MOST,
         };
         let simulator = Simulator::start(settings).await.expect("the simulator starts");
         let organization = app.organization("Acme").await;
