@@ -119,11 +119,19 @@ struct Measure {
     value: lenient::Number,
 }
 
+/// What was said last of an agreement's licence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Licensing {
+    Untold,
+    Held,
+    Gone,
+}
+
 /// What is known of an agreement.
 struct Known {
     contract: Contract,
     product_code: Option<String>,
-    licence_is_gone: bool,
+    licensing: Licensing,
     accepted: Option<Timestamp>,
     /// Whether something else than its end was told.
     has_begun: bool,
@@ -178,7 +186,7 @@ impl Known {
         Self {
             contract,
             product_code: None,
-            licence_is_gone: false,
+            licensing: Licensing::Untold,
             accepted: None,
             has_begun: false,
             follows: false,
@@ -199,7 +207,11 @@ impl Known {
             contract.dimensions = measures.iter().map(dimension).collect();
         }
         let licence = detail.license.as_ref().and_then(|licence| licence.arn.clone());
-        self.licence_is_gone = kind == DEPROVISIONED || (self.licence_is_gone && licence.is_none());
+        self.licensing = match &licence {
+            _ if kind == DEPROVISIONED => Licensing::Gone,
+            Some(_) => Licensing::Held,
+            None => self.licensing,
+        };
         contract.licence = if kind == DEPROVISIONED { None } else { licence.or(contract.licence.take()) };
         self.product_code = detail.product.code.clone().or(self.product_code.take());
         self.accepted = detail.agreement.acceptance_time.or(self.accepted);
@@ -252,7 +264,7 @@ pub async fn apply(tenant: &Tenant, notification: &Notification) -> Result<Outco
     let Some(known) = know(tenant, &notification.subject, now).await? else {
         return Err(Trouble::Never("nothing that can be read was told of the agreement".to_owned()));
     };
-    tenant.keep_bought(&known.contract.id, &known.bought(), known.licence_is_gone).await?;
+    tenant.keep_bought(&known.contract.id, &known.bought(), known.licensing == Licensing::Gone).await?;
     let told = match known.told(now) {
         Ok(told) => told,
         Err(outcome) => return Ok(outcome),

@@ -222,16 +222,14 @@ fn check_dates(resource: &Value) -> Result<Timestamp, Refused> {
 
 /// What belongs to an offer of its type, and what does not.
 fn check_deal(resource: &Value) -> Result<(), Refused> {
-    let needs = |field: &str| match resource[field].is_null() {
-        true => Err(invalid(&format!("{field} is missing"))),
-        false => Ok(()),
+    let needs = |field: &str| {
+        if resource[field].is_null() { Err(invalid(&format!("{field} is missing"))) } else { Ok(()) }
     };
     match resource["privateOfferType"].as_str() {
-        Some("customerPromotion") => needs("acceptBy").and(needs("offerPricingType")),
         Some("multipartyPromotionOriginator") if resource["partners"][0]["id"].is_null() => {
             Err(invalid("a multiparty offer needs a selling partner"))
         }
-        Some("multipartyPromotionOriginator") => needs("acceptBy").and(needs("offerPricingType")),
+        Some("customerPromotion" | "multipartyPromotionOriginator") => needs("acceptBy").and(needs("offerPricingType")),
         Some("cspPromotion") if resource["pricing"][0]["discountType"] != "percentage" => {
             Err(invalid("a margin for partners is a percentage"))
         }
