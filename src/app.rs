@@ -27,7 +27,7 @@ use crate::marketplace::http::{Client, ClientSettings};
 use crate::marketplace::inbound;
 use crate::marketplace::inbox::Inbox;
 use crate::marketplace::reconciler::Reconciler;
-use crate::marketplace::simulator::{Simulator, SimulatorSettings};
+use crate::marketplace::simulator::{MOST, Simulator, SimulatorSettings};
 use crate::marketplace::stage::Stage;
 use crate::model::application::RateLimits;
 use crate::resolvers::clockwork;
@@ -288,7 +288,7 @@ async fn set_the_stage(
     base_url: &str,
     api: &TcpListener,
 ) -> Result<(Option<Simulator>, Option<Arc<Stage>>), OpenError> {
-    let simulation = options.simulation.in_environment(store.environment()).map_err(OpenError)?;
+    let simulation = options.simulation.in_environment(store.environment(), !store.is_embedded()).map_err(OpenError)?;
     let (simulator, url, home) = match simulation {
         Simulation::None => return Ok((None, None)),
         Simulation::At(url) => (None, url, base_url.to_owned()),
@@ -304,7 +304,7 @@ async fn set_the_stage(
 }
 
 async fn start_simulator(listen: SocketAddr, store: &Store) -> Result<Simulator, OpenError> {
-    let settings = SimulatorSettings { listen, publish: PUBLICATION, clock: store.clock().clone() };
+    let settings = SimulatorSettings { listen, publish: PUBLICATION, clock: store.clock().clone(), most: MOST };
     Simulator::start(settings).await.map_err(|error| {
         OpenError(format!(
             "The simulator cannot listen at {listen} ({error}); choose another address with --simulator-listen, or \

@@ -12,7 +12,7 @@ use super::{notifications, open, operator, plainly};
 use crate::clock::Clock;
 use crate::config::{MarketplaceCommand, SimulatorOptions};
 use crate::marketplace::accounts::NewAccount;
-use crate::marketplace::simulator::{Simulator, SimulatorSettings};
+use crate::marketplace::simulator::{MOST, Simulator, SimulatorSettings};
 use crate::model::difference::{Difference, DifferenceKind, Subject};
 use crate::model::vendor::Vendor;
 use crate::resolvers::marketplaces;
@@ -96,6 +96,7 @@ pub async fn simulator(options: SimulatorOptions) -> Result<(), String> {
         listen: options.listen,
         publish: TimeDelta::seconds(i64::from(options.publish_seconds)),
         clock: Clock::system(),
+        most: MOST,
     };
     let failed =
         |error| format!("The simulator cannot listen at {} ({error}); choose another with --listen.", options.listen);

@@ -15,11 +15,13 @@ pub async fn run(options: ServeOptions) -> Result<(), String> {
     if options.database.environment == Environment::Demo {
         return Err("`serve` runs production or staging; for the demo use `mercato demo`.".to_owned());
     }
-    if options.database.database.starts_with("ws") && secret_key::read(&options.database)?.is_none() {
+    let is_shared = options.database.database.starts_with("ws");
+    if is_shared && secret_key::read(&options.database)?.is_none() {
         return Err("Processes that share a database need the same secret key: set MERCATO_SECRET_KEY (make one with \
             `openssl rand -base64 32`) or --secret-key-file."
             .to_owned());
     }
+    options.listen.simulation.in_environment(options.database.environment, is_shared)?;
     let store = open(&options.database).await?;
     let app = App::start(store, &options.listen, Workers::Running).await.map_err(sentence)?;
     let simulator = app.services.stage.as_ref().map(|stage| stage.url());

@@ -20,7 +20,8 @@ impl ValueEnum for Environment {
 /// What stands in for the marketplaces, in staging and in the demo. In production nothing does.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SimulationOptions {
-    /// Use the simulator that runs at this address instead of one of our own, such as <http://127.0.0.1:8090>
+    /// Use the simulator that runs at this address instead of one of our own, such as <http://127.0.0.1:8090>; needed on
+    /// a database that processes share
     #[arg(long, env = "MERCATO_SIMULATOR_URL", conflicts_with = "simulator_listen")]
     pub simulator_url: Option<String>,
     /// Where our own simulator serves; 127.0.0.1:8090 in staging and a free port in the demo unless told
@@ -41,8 +42,8 @@ pub enum Simulation {
 }
 
 impl SimulationOptions {
-    /// What that means in an environment.
-    pub fn in_environment(&self, environment: Environment) -> Result<Simulation, String> {
+    /// What that means in an environment, on a database that other processes may share or on one of this process alone.
+    pub fn in_environment(&self, environment: Environment, is_shared: bool) -> Result<Simulation, String> {
         if !environment.rehearses() {
             return match (&self.simulator_url, self.simulator_listen) {
                 (None, None) => Ok(Simulation::None),
@@ -52,6 +53,14 @@ impl SimulationOptions {
                         .to_owned())
                 }
             };
+        }
+        if is_shared && self.simulator_url.is_none() && !self.no_simulator {
+            // Each would hold another world, and the accounts in the database would be those of whoever started last.
+            return Err(
+                "Processes that share a database need the same simulator: start one with `mercato simulator` and \
+                name it with --simulator-url, or have none with --no-simulator."
+                    .to_owned(),
+            );
         }
         let port = if environment == Environment::Staging { 8090 } else { 0 };
         Ok(match &self.simulator_url {

@@ -63,7 +63,7 @@ impl Adapter {
         let vendor_offer_id = published(draft)?;
         match self {
             Self::CloudA(cloud) => {
-                let id = cloud.change(draft, Change::Cancel { vendor_offer_id }).await?;
+                let id = cloud.change(draft, Change::Withdraw { vendor_offer_id }).await?;
                 Ok(submitted(id, Some(vendor_offer_id)))
             }
             Self::CloudB(cloud) => cloud.withdraw(draft, vendor_offer_id).await,

@@ -17,6 +17,7 @@ use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::metering;
 use crate::store::Tenant;
+use crate::store::bought::Bought;
 use crate::store::outbox::{Errand, Taken};
 
 /// For all calls about one portion of usage: well within the lease.
@@ -30,6 +31,16 @@ struct Sent {
     product: String,
     buyer: String,
     plan: Option<String>,
+    /// Notes of before have none.
+    #[serde(default)]
+    licence: Option<Licence>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Licence {
+    arn: String,
+    /// What was used before is not of this licence: a renewal has its own before it begins.
+    since: Option<Timestamp>,
 }
 
 /// A report in hand.
@@ -129,9 +140,14 @@ async fn receiver(tenant: &Tenant, submission: &MeteringSubmission) -> Result<Re
         Vendor::CloudB => contract.as_ref().and_then(|contract| contract.vendor_subscription_id.clone()),
     };
     let Some(buyer) = buyer else { return none("the customer has no subscription of this listing") };
+    let bought = match contract.as_ref().and_then(|contract| contract.agreement_id.as_deref()) {
+        Some(agreement) if submission.vendor == Vendor::CloudA => tenant.bought(agreement).await?,
+        _ => Bought::default(),
+    };
     let listing = contract.as_ref().map(|contract| contract.listing_id.clone());
-    let product = submission.listing_id.clone().or(listing).unwrap_or_default();
-    Ok(Ok(Sent { product, buyer, plan: contract.and_then(|contract| contract.plan_id) }))
+    let product = bought.product_code.or_else(|| submission.listing_id.clone()).or(listing).unwrap_or_default();
+    let licence = bought.licence.map(|arn| Licence { arn, since: bought.since });
+    Ok(Ok(Sent { product, buyer, plan: contract.and_then(|contract| contract.plan_id), licence }))
 }
 
 /// The contract that usage belongs to: of the listing, one that lives before one that has ended.
@@ -152,6 +168,7 @@ fn item(submission: &MeteringSubmission, row: &UsageRow, sent: Sent) -> Result<U
     if submission.vendor == Vendor::CloudB && row.billed_quantity == Decimal::ZERO {
         return Err((Verdict::Confirmed, Some("nothing to bill".to_owned())));
     }
+    let covers = |licence: &Licence| licence.since.is_none_or(|since| since <= row.start_time);
     Ok(UsageItem {
         product: sent.product,
         customer: sent.buyer,
@@ -159,7 +176,7 @@ fn item(submission: &MeteringSubmission, row: &UsageRow, sent: Sent) -> Result<U
         dimension: row.dimension.clone(),
         quantity: row.billed_quantity,
         at: row.start_time,
-        licence: None,
+        licence: sent.licence.filter(covers).map(|licence| licence.arn),
     })
 }
 

@@ -1,12 +1,13 @@
 //! What workers say to a marketplace and hear from it, whichever it is.
 
+use chrono::{NaiveDate, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 use crate::model::customer::Customer;
 use crate::model::decimal::Decimal;
 use crate::model::entitlement::{Dimension, EntitlementStatus};
 use crate::model::metering::Verdict;
-use crate::model::offer::PrivateOffer;
+use crate::model::offer::{OfferType, PrivateOffer};
 use crate::model::time::Timestamp;
 
 /// What is said of one row of usage: the verdict, and the marketplace's own words or ours about them.
@@ -17,6 +18,9 @@ pub type RowVerdict = (Verdict, Option<String>);
 pub struct Draft {
     /// Our id of the offer: the name under which it is found again.
     pub name: String,
+    /// With whom the deal is made. (Drafts that were written down before all say the same.)
+    #[serde(default = "direct")]
+    pub deal: OfferType,
     /// What people see.
     pub title: String,
     pub listing: String,
@@ -54,6 +58,7 @@ impl Draft {
         let percentage = Discount::Percentage(pricing.discount_percentage.unwrap_or_default());
         Self {
             name: offer.id.to_string(),
+            deal: cloud.offer_type,
             title: summary.offer_name.clone(),
             listing: offer.listing_id.clone(),
             buyer: customer.cloud_account_id.clone().or_else(|| customer.tenant_id.clone()).unwrap_or_default(),
@@ -68,6 +73,18 @@ impl Draft {
             edition: 0,
         }
     }
+
+    /// The last day (UTC) on which it can be accepted: marketplaces know days, not moments. It is the last that is over by
+    /// its expiry, so it is never open longer there than here; but a day that is over already cannot be sent, so what
+    /// expires today is open until the day is.
+    pub fn last_day(&self, now: Timestamp) -> NaiveDate {
+        let before = self.expires_at.plus(-TimeDelta::days(1));
+        before.max(now).as_datetime().date_naive()
+    }
+}
+
+fn direct() -> OfferType {
+    OfferType::Direct
 }
 
 /// Something that a marketplace does in its own time. To be written down: it is asked about by this.

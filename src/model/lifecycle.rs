@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 
 /// After this long a suspended entitlement is cancelled.
 pub const SUSPENSION_LIMIT: TimeDelta = TimeDelta::days(30);
+/// How long after its end a contract that may renew itself is left to its marketplace's word: for a day it tries to tell, and
+/// for a day we try to apply. Whether such an end passes, or moves, the marketplace alone knows; what has expired is final.
+pub const RENEWAL_GRACE: TimeDelta = TimeDelta::days(2);
 
 super::wire_enum! {
     /// What can happen to an entitlement.
@@ -171,7 +174,8 @@ impl Memo {
 
 /// When the clock itself moves an entitlement next, and how.
 pub fn due(entitlement: &Entitlement, memo: Memo) -> Option<(Timestamp, Step)> {
-    let ends = entitlement.end_date.map(|end| (end, Step::Expire));
+    let grace = if may_renew(entitlement) { RENEWAL_GRACE } else { TimeDelta::zero() };
+    let ends = entitlement.end_date.map(|end| (end.plus(grace), Step::Expire));
     match entitlement.status {
         Pending if memo.for_activation => None,
         Pending => Some((entitlement.start_date, Step::Activate(Amendment::default()))),
@@ -182,4 +186,10 @@ pub fn due(entitlement: &Entitlement, memo: Memo) -> Option<(Timestamp, Step)> {
         }
         Expired | Cancelled => None,
     }
+}
+
+/// Whether a marketplace may be renewing it. Not all of them tell; those of which it is not known may.
+fn may_renew(entitlement: &Entitlement) -> bool {
+    let at_marketplace = entitlement.agreement_id.is_some() || entitlement.vendor_subscription_id.is_some();
+    at_marketplace && entitlement.auto_renew != Some(false)
 }

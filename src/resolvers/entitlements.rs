@@ -141,10 +141,14 @@ pub async fn tick(tenant: &Tenant, id: EntitlementId) -> Result<(bool, Option<Ti
     tenant
         .write(|| async {
             let found = tenant.see_entitlement(id).await?;
-            let Some((_, step)) =
-                due(&found.kept.entitlement, found.kept.memo).filter(|(at, _)| *at <= tenant.clock().now())
-            else {
-                return Ok(Plan::unchanged((false, None)));
+            let step = match due(&found.kept.entitlement, found.kept.memo) {
+                Some((at, step)) if at <= tenant.clock().now() => step,
+                // It was written down when it would have been due earlier.
+                Some(_) => {
+                    let block = tenant.reschedule_entitlement(&found.kept);
+                    return Ok(Plan { answer: (false, None), block, events: Vec::new(), seen: Some(found.seen) });
+                }
+                None => return Ok(Plan::unchanged((false, None))),
             };
             let Some(change) = stepped(tenant, found.customer.as_ref(), &found.kept, &step).await? else {
                 return Ok(Plan::unchanged((false, None)));

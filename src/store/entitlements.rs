@@ -175,6 +175,16 @@ impl Tenant {
         Block::default().then(RELEASE, vars)
     }
 
+    /// The statement that puts an entitlement where the clock finds it when something is due.
+    pub fn reschedule_entitlement(&self, kept: &Kept) -> Block {
+        const RESCHEDULE: &str = "UPDATE ONLY $entitlement SET due = $entitlement_due RETURN NONE;";
+        let vars = vars! {
+            "entitlement" => self.record(TABLE, kept.entitlement.id.key()),
+            "entitlement_due" => due(&kept.entitlement, kept.memo).map_or_else(never, |(at, _)| at),
+        };
+        Block::default().then(RESCHEDULE, vars)
+    }
+
     /// The newest entitlements of each customer, in one query.
     pub async fn entitlements_of_each(
         &self,

@@ -19,6 +19,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_marketplaces", include_str!("schema/0004_marketplaces.surql")),
     ("0005_differences", include_str!("schema/0005_differences.surql")),
     ("0006_retention", include_str!("schema/0006_retention.surql")),
+    ("0007_bought", include_str!("schema/0007_bought.surql")),
 ];
 
 /// What to do with a migration that was interrupted.

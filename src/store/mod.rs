@@ -12,6 +12,7 @@ mod analytics;
 pub mod applications;
 mod audit;
 pub mod backup;
+pub mod bought;
 mod cache;
 pub mod connect;
 pub mod customers;

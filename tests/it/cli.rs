@@ -67,6 +67,23 @@ fn what_cannot_start_says_why_in_one_sentence() {
             vec!["serve", "--database", "mem://", "--environment", "staging", "--simulator-listen", &address],
             "choose another address with --simulator-listen",
         ),
+        (
+            vec!["serve", "--database", "ws://127.0.0.1:1", "--secret-key", KEY, "--environment", "staging"],
+            "name it with --simulator-url, or have none with --no-simulator",
+        ),
+        (
+            vec![
+                "serve",
+                "--database",
+                "ws://127.0.0.1:1",
+                "--secret-key",
+                KEY,
+                "--environment",
+                "staging",
+                "--no-simulator",
+            ],
+            "cannot be used",
+        ),
         (vec!["healthcheck", "--url", "http://127.0.0.1:1/readyz"], "no answer"),
         (vec!["restore", "nothing.surql", "--database", "mem://"], "There is no backup file"),
         (vec!["backup", "x", "--database", "ws://127.0.0.1:1"], "cannot be used"),

@@ -4,6 +4,7 @@ mod agreements;
 mod doors;
 mod limits;
 mod orders;
+mod renewals;
 mod retention;
 mod subscriptions;
 

@@ -28,8 +28,9 @@ async fn held(market: &Market) -> Vec<Value> {
     market.world().await["offers"].as_array().cloned().unwrap_or_default()
 }
 
+/// One of cloud_a is taken back by an expiry that is over.
 fn withdrawn(offer: &Value) -> bool {
-    offer.to_string().to_lowercase().contains("withdrawn")
+    offer["state"] == "withdrawn" || offer["state"] == "expired"
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,4 +168,41 @@ async fn two_processes_share_the_outbox() {
         assert_eq!(market.told_of(offer).await.len(), 2);
     }
     assert_eq!(held(&market).await.len(), 5);
+}
+
+/// A deal with a partner is published as one, or not at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn deals_with_partners_are_published_as_such_or_fail() {
+    let market = Market::new().await;
+    let customer = market.customer("cloud_b", "partner-1").await;
+    let offer = |kind: &str, discount: Value| {
+        let mut body = json!({
+            "vendor": "cloud_b", "listingId": "lst_1", "customerId": customer["id"],
+            "details": { "pricing": { "duration": 12 }, "cloud": { "offerType": kind } },
+        });
+        for (field, value) in discount.as_object().expect("an object") {
+            body["details"]["pricing"][field] = value.clone();
+        }
+        let party = &market.party;
+        async move { party.post("/api/v1/private-offers", &body).await.created() }
+    };
+    let percent = json!({ "discountPercentage": 20 });
+    let margin = offer("csp", percent.clone()).await;
+    let amount = offer("csp", json!({ "discountAmount": 100 })).await;
+    let multi = offer("multi_party", percent.clone()).await;
+    settle(&market).await;
+    assert_eq!(publication(&market.offer(&margin).await), ("live", ""));
+    assert_eq!(held(&market).await.len(), 1);
+    assert_eq!(held(&market).await[0]["details"]["privateOfferType"], "cspPromotion");
+    for (failed, said) in [(&amount, "discountAmount cannot be said"), (&multi, "names its selling partner")] {
+        let found = market.offer(failed).await;
+        let (state, message) = publication(&found);
+        assert_eq!((state, message.contains(said)), ("failed", true), "{message}");
+    }
+    // Said in percent, it can be published.
+    let path = format!("/api/v1/private-offers/{}", amount["id"].as_str().expect("an id"));
+    market.party.put(&path, &json!({ "details": { "pricing": percent } })).await.data();
+    ask(&market, &format!("{path}/publish")).await;
+    settle(&market).await;
+    assert_eq!(publication(&market.offer(&amount).await), ("live", ""));
 }

@@ -203,3 +203,75 @@ async fn without_an_account_usage_waits_and_says_when_it_is_too_late() {
     market.pass(TimeDelta::minutes(5)).await;
     assert_eq!(report(&market, &late).await["status"], "confirmed");
 }
+
+/// What the marketplace has told is applied.
+async fn hear(market: &Market) {
+    let settled = market.control("POST", "settle", json!({ "retries": true })).await;
+    assert_eq!(settled["settled"], json!(true), "{settled}");
+    market.app.app.inbox.run().await.expect("the inbox's work");
+}
+
+/// The newest record of usage at the marketplace: the product, and the licence.
+async fn newest(market: &Market) -> (Value, Value) {
+    let world = market.world().await;
+    let rows = world["usage"].as_array().cloned().unwrap_or_default();
+    let newest = rows.iter().max_by_key(|row| row["at"].to_string()).cloned().unwrap_or_default();
+    (newest["product"].clone(), newest["licenseArn"].clone())
+}
+
+async fn use_some(market: &mut Market, customer: &Value) -> Value {
+    market.party.refresh().await;
+    let receipt = submit(market, customer, json!([{ "dimension": "calls", "quantity": 1 }])).await;
+    market.work().await;
+    receipt
+}
+
+/// Usage names the product by its code and the licence, as notifications told them; not a licence that covers nothing yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_names_what_was_bought() {
+    let mut market = Market::new().await;
+    let customer = market.customer("cloud_a", "123456789012").await;
+    let body = json!({ "publisher": market.organization, "accountId": "123456789012", "productId": "lst_1",
+                       "productCode": "code-1", "months": 1 });
+    let agreement = market.control("POST", "cloud_a/agreements", body).await;
+    hear(&market).await;
+    let receipt = use_some(&mut market, &customer).await;
+    assert_eq!(report(&market, &receipt).await["status"], "confirmed");
+    let (product, licence) = newest(&market).await;
+    let at_first = market.world().await["agreements"][0]["licence"].clone();
+    assert!(at_first.is_string(), "{at_first}");
+    assert_eq!((product, licence), (json!("code-1"), at_first.clone()));
+
+    // Renewed before its end: what is used until then is not of the new licence.
+    let path = format!("cloud_a/agreements/{}/renew", agreement["id"].as_str().expect("an id"));
+    market.control("POST", &path, json!({})).await;
+    hear(&market).await;
+    market.pass(TimeDelta::hours(2)).await;
+    let receipt = use_some(&mut market, &customer).await;
+    assert_eq!(report(&market, &receipt).await["status"], "confirmed");
+    assert_eq!(newest(&market).await, (json!("code-1"), Value::Null));
+    market.pass(TimeDelta::days(32)).await;
+    hear(&market).await;
+    let receipt = use_some(&mut market, &customer).await;
+    assert_eq!(report(&market, &receipt).await["status"], "confirmed");
+    let (product, licence) = newest(&market).await;
+    assert_eq!(product, json!("code-1"));
+    assert!(licence.is_string() && licence != at_first, "{licence}");
+}
+
+/// A note that was written down before licences were goes on as it began.
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_is_sent_again_as_it_was_sent_first() {
+    let mut market = Market::new().await;
+    let customer = market.customer("cloud_a", "123456789012").await;
+    market.agreed(&customer).await;
+    hear(&market).await;
+    market.faults(json!({ "serverErrors": 1_000 })).await;
+    let receipt = use_some(&mut market, &customer).await;
+    let note = r#"{"product":"lst_1","buyer":"123456789012","plan":null}"#;
+    market.app.rows(&format!("UPDATE outbox SET note = '{note}' RETURN NONE")).await;
+    market.faults(json!({})).await;
+    market.pass(TimeDelta::minutes(10)).await;
+    assert_eq!(report(&market, &receipt).await["status"], "confirmed");
+    assert_eq!(newest(&market).await, (json!("lst_1"), Value::Null));
+}

@@ -102,7 +102,7 @@ async fn a_schema_that_is_not_ours_is_refused_by_name() {
         ("UPDATE migration:1 SET name = '0001_other'", "was migrated by 0001_other"),
         (
             "CREATE migration:99 SET number = 99, name = '0099_future', checksum = 'x', state = 'applied'",
-            "newer than the 5 that this mercato knows",
+            "that this mercato knows; use a newer mercato",
         ),
         ("CREATE restoring:now", "A restore into the database"),
     ] {

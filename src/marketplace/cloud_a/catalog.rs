@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::TimeDelta;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,6 +13,8 @@ use crate::marketplace::http::error::bounded;
 use crate::marketplace::http::lenient::Number;
 use crate::marketplace::http::{MarketplaceError, Result, place};
 use crate::marketplace::terms::{Discount, Draft, JobState};
+use crate::model::offer::OfferType;
+use crate::model::time::Timestamp;
 
 const CATALOG: &str = "AWSMarketplace";
 const OFFER: &str = "Offer@1.0";
@@ -30,12 +33,9 @@ pub enum Change<'a> {
     /// A new offer, or a replacement of the agreement that the draft names.
     Publish,
     /// To the draft's.
-    ChangeExpiry {
-        vendor_offer_id: &'a str,
-    },
-    Cancel {
-        vendor_offer_id: &'a str,
-    },
+    ChangeExpiry { vendor_offer_id: &'a str },
+    /// By an expiry that is over.
+    Withdraw { vendor_offer_id: &'a str },
 }
 
 #[derive(Serialize)]
@@ -154,7 +154,7 @@ impl CloudA {
     pub async fn publish(&self, draft: &Draft) -> Result<String> {
         let mut id = String::new();
         for attempt in 0..ATTEMPTS_MAX {
-            let changes = changes(draft, Change::Publish)?;
+            let changes = changes(draft, Change::Publish, self.client.clock().now())?;
             let token = token(draft, attempt, &changes);
             id = self.start_change_set(&draft.name, changes, token).await?;
             if !matches!(self.change_set(&id).await?, JobState::Failed { .. }) {
@@ -166,8 +166,8 @@ impl CloudA {
 
     /// Begins to change an offer that was released; answers the id of the change set. Doing it twice changes nothing.
     pub async fn change(&self, draft: &Draft, change: Change<'_>) -> Result<String> {
-        let token = self.client.clock().mint().to_string();
-        self.start_change_set(&draft.name, changes(draft, change)?, token).await
+        let clock = self.client.clock();
+        self.start_change_set(&draft.name, changes(draft, change, clock.now())?, clock.mint().to_string()).await
     }
 
     /// One token begins one change set, however often it is sent.
@@ -216,12 +216,18 @@ impl Described {
     }
 }
 
-fn changes<'a>(draft: &'a Draft, change: Change<'a>) -> Result<Vec<WireChange<'a>>> {
-    let availability = Availability { availability_end_date: draft.expires_at.to_string() };
+fn changes<'a>(draft: &'a Draft, change: Change<'a>, now: Timestamp) -> Result<Vec<WireChange<'a>>> {
+    let last_day = match change {
+        Change::Withdraw { .. } => now.plus(-TimeDelta::days(1)).as_datetime().date_naive(),
+        Change::Publish | Change::ChangeExpiry { .. } => draft.last_day(now),
+    };
+    let availability = Availability { availability_end_date: last_day.to_string() };
     Ok(match change {
-        Change::ChangeExpiry { vendor_offer_id } => vec![edit("UpdateAvailability", vendor_offer_id, &availability)],
-        Change::Cancel { vendor_offer_id } => vec![edit("CancelOffer", vendor_offer_id, &Nothing {})],
+        Change::ChangeExpiry { vendor_offer_id } | Change::Withdraw { vendor_offer_id } => {
+            vec![edit("UpdateAvailability", vendor_offer_id, &availability)]
+        }
         Change::Publish => {
+            check(draft)?;
             let targeting = Targeting { positive_targeting: Buyers { buyer_accounts: [&draft.buyer] } };
             vec![
                 create(draft),
@@ -233,6 +239,16 @@ fn changes<'a>(draft: &'a Draft, change: Change<'a>) -> Result<Vec<WireChange<'a
             ]
         }
     })
+}
+
+/// What is agreed with a partner would be another deal without one.
+fn check(draft: &Draft) -> Result<()> {
+    match draft.deal {
+        OfferType::Direct => Ok(()),
+        OfferType::MultiParty | OfferType::Csp => {
+            Err(MarketplaceError::impossible("cloud_a has no offers of this type, only direct ones"))
+        }
+    }
 }
 
 fn create(draft: &Draft) -> WireChange<'_> {
@@ -253,8 +269,7 @@ fn edit<'a>(change_type: &'static str, offer: &'a str, details: &impl Serialize)
 
 fn pricing(draft: &Draft) -> Result<PricingTerms<'_>> {
     let Discount::Percentage(percentage) = draft.discount else {
-        let message = "cloud_a has no discounts by amount".to_owned();
-        return Err(MarketplaceError::Refused { status: 422, code: String::new(), message });
+        return Err(MarketplaceError::impossible("cloud_a has no discounts by amount"));
     };
     Ok(PricingTerms {
         discount_percentage: Number(percentage),

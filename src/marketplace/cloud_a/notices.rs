@@ -19,6 +19,7 @@ use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
 use crate::resolvers::entitlements;
 use crate::store::Tenant;
+use crate::store::bought::Bought;
 
 const ENDED: &str = "Purchase Agreement Ended";
 const DEPROVISIONED: &str = "License Deprovisioned";
@@ -65,7 +66,7 @@ struct Detail {
     #[serde(default)]
     license: Option<Licence>,
     #[serde(default)]
-    product: Named,
+    product: Product,
     #[serde(default)]
     dimensions: Option<Vec<Measure>>,
 }
@@ -97,6 +98,14 @@ struct Acceptor {
 struct Named {
     #[serde(default)]
     id: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Product {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
+    code: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -136,9 +145,19 @@ impl Following {
     }
 }
 
+/// What was said last of an agreement's licence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Licensing {
+    Untold,
+    Held,
+    Gone,
+}
+
 /// What is known of an agreement.
 struct Known {
     contract: Contract,
+    product_code: Option<String>,
+    licensing: Licensing,
     accepted: Option<Timestamp>,
     /// Whether something else than its end was told.
     has_begun: bool,
@@ -181,6 +200,8 @@ impl Known {
         let intent = listed.intent.as_deref().unwrap_or_default();
         Self {
             contract: listed.contract.clone(),
+            product_code: None,
+            licensing: Licensing::Untold,
             accepted: listed.accepted,
             has_begun: true,
             follows: Following::of(intent).unwrap_or(Following::Perhaps),
@@ -203,7 +224,15 @@ impl Known {
             auto_renew: None,
             licence: None,
         };
-        Self { contract, accepted: None, has_begun: false, follows: Following::No, is_renewed: false }
+        Self {
+            contract,
+            product_code: None,
+            licensing: Licensing::Untold,
+            accepted: None,
+            has_begun: false,
+            follows: Following::No,
+            is_renewed: false,
+        }
     }
 
     fn learn(&mut self, kind: &str, detail: &Detail) {
@@ -219,7 +248,13 @@ impl Known {
             contract.dimensions = measures.iter().map(dimension).collect();
         }
         let licence = detail.license.as_ref().and_then(|licence| licence.arn.clone());
+        self.licensing = match &licence {
+            _ if kind == DEPROVISIONED => Licensing::Gone,
+            Some(_) => Licensing::Held,
+            None => self.licensing,
+        };
         contract.licence = if kind == DEPROVISIONED { None } else { licence.or(contract.licence.take()) };
+        self.product_code = detail.product.code.clone().or(self.product_code.take());
         self.accepted = detail.agreement.acceptance_time.or(self.accepted);
         self.has_begun |= kind != ENDED;
         self.follows = self.follows.max(Following::of(&detail.agreement.intent).unwrap_or(Following::No));
@@ -230,6 +265,12 @@ impl Known {
         let goes_on = self.contract.status == ContractStatus::Superseded;
         let ends = pictures.iter().filter(|(kind, _)| *kind != ENDED || !goes_on);
         self.contract.end = ends.filter_map(|(_, detail)| detail.agreement.end_time).next_back();
+    }
+
+    /// What usage is sent with.
+    fn bought(&self) -> Bought {
+        let Contract { licence, start, .. } = &self.contract;
+        Bought { product_code: self.product_code.clone(), licence: licence.clone(), since: *start }
     }
 
     fn is_superseded(&self) -> bool {
@@ -299,6 +340,7 @@ async fn settle(tenant: &Tenant, source: &Source<'_>, agreement: &str) -> Result
     let Some(known) = source.know(tenant, agreement).await? else {
         return Err(Trouble::Never("nothing that can be read is known of the agreement".to_owned()));
     };
+    tenant.keep_bought(&known.contract.id, &known.bought(), known.licensing == Licensing::Gone).await?;
     let mut told = match known.told(now) {
         Ok(told) => told,
         Err(outcome) => return Ok(outcome),

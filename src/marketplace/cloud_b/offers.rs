@@ -8,6 +8,7 @@ use crate::marketplace::http::error::bounded;
 use crate::marketplace::http::lenient::Number;
 use crate::marketplace::http::{MarketplaceError, Repeat, Result, place};
 use crate::marketplace::terms::{Discount, Draft, Job, JobState};
+use crate::model::offer::OfferType;
 use crate::model::time::Timestamp;
 
 const VERSION: (&str, &str) = ("$version", "2022-07-01");
@@ -43,10 +44,15 @@ struct PrivateOffer<'a> {
     state: State,
     #[serde(rename = "privateOfferType")]
     kind: &'static str,
-    offer_pricing_type: &'static str,
-    start: Timestamp,
-    end: Timestamp,
-    accept_by: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offer_pricing_type: Option<&'static str>,
+    /// Whether it begins when it is accepted.
+    variable_start_date: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    end: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accept_by: Option<String>,
     prepared_by: &'a str,
     notification_contacts: &'a [String],
     beneficiaries: [Beneficiary<'a>; 1],
@@ -114,6 +120,7 @@ impl CloudB {
     /// The marketplace lists what was made, not what is being made: after a failure that leaves open whether the call was
     /// carried out, it is to be repeated only when a job would be over.
     pub async fn publish(&self, draft: &Draft) -> Result<Job> {
+        check(draft)?;
         if let Some(vendor_offer_id) = self.find_offer(&draft.name).await? {
             return Ok(Job::Done { vendor_offer_id });
         }
@@ -179,6 +186,22 @@ impl JobAnswer {
     }
 }
 
+/// What is agreed and cannot be said would be another deal.
+fn check(draft: &Draft) -> Result<()> {
+    let reason = match (draft.deal, draft.discount, &draft.replaces) {
+        (OfferType::MultiParty, ..) => {
+            "a multi_party offer names its selling partner at cloud_b, and this one names none: make it there, or make it \
+             direct or csp"
+        }
+        (OfferType::Csp, Discount::Amount(_), _) => {
+            "a csp offer is a margin in percent at cloud_b: discountAmount cannot be said"
+        }
+        (OfferType::Csp, _, Some(_)) => "a csp offer replaces no agreement at cloud_b",
+        (OfferType::Direct | OfferType::Csp, ..) => return Ok(()),
+    };
+    Err(MarketplaceError::impossible(reason))
+}
+
 fn resource<'a>(
     draft: &'a Draft,
     publisher: &'a str,
@@ -198,16 +221,25 @@ fn resource<'a>(
         currency: &draft.currency,
         duration_months: draft.months,
     };
+    let kind = match draft.deal {
+        OfferType::Direct => "customerPromotion",
+        OfferType::Csp => "cspPromotion",
+        OfferType::MultiParty => "multipartyPromotionOriginator",
+    };
+    // A partner's margin is not accepted: it begins at once, and is over at the end.
+    let accepted = draft.deal != OfferType::Csp;
+    let end = draft.last_day(now).to_string();
     PrivateOffer {
         schema: SCHEMA,
         id: vendor_offer_id.map(|id| format!("{KIND}{}", bare(id))),
         name: &draft.name,
         state,
-        kind: "customerPromotion",
-        offer_pricing_type: "editExistingOfferPricingOnly",
-        start: now,
-        end: draft.expires_at,
-        accept_by: draft.expires_at,
+        kind,
+        offer_pricing_type: accepted.then_some("editExistingOfferPricingOnly"),
+        variable_start_date: accepted,
+        start: (!accepted).then(|| now.as_datetime().date_naive().to_string()),
+        accept_by: accepted.then(|| end.clone()),
+        end,
         prepared_by: publisher,
         notification_contacts: &draft.contacts,
         beneficiaries: [Beneficiary { id: &draft.buyer }],

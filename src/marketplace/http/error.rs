@@ -24,6 +24,9 @@ pub enum MarketplaceError {
     /// The account's credentials are not accepted.
     #[error("The marketplace does not accept the account's credentials{}", said("", .message))]
     Unauthorized { message: String },
+    /// Its protocol has no way to say what was agreed. Nothing was sent.
+    #[error("The marketplace cannot be told: {reason}")]
+    Impossible { reason: String },
     /// The answer makes no sense. Whether the request was carried out is open.
     #[error("The marketplace's answer cannot be understood: {reason}")]
     Garbled { reason: String },
@@ -54,13 +57,17 @@ impl MarketplaceError {
         Error::Unavailable(self.to_string())
     }
 
+    pub fn impossible(reason: &str) -> Self {
+        Self::Impossible { reason: reason.to_owned() }
+    }
+
     /// Whether the same call may well succeed later without anybody doing anything.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(why) => *why != Unreached::Blocked,
             Self::Throttled { .. } | Self::Garbled { .. } => true,
             Self::Refused { status, .. } => is_passing(*status),
-            Self::Unauthorized { .. } => false,
+            Self::Unauthorized { .. } | Self::Impossible { .. } => false,
         }
     }
 
@@ -74,7 +81,9 @@ impl MarketplaceError {
         match self {
             Self::Unreachable(why) => matches!(why, Unreached::Timeout | Unreached::Broken),
             Self::Refused { status, .. } => is_passing(*status),
-            Self::Throttled { .. } | Self::Unauthorized { .. } | Self::Garbled { .. } => false,
+            Self::Throttled { .. } | Self::Unauthorized { .. } | Self::Impossible { .. } | Self::Garbled { .. } => {
+                false
+            }
         }
     }
 }

@@ -151,6 +151,7 @@ impl World {
     }
 
     fn draw_up(&self, new: &NewAgreement, intent: &'static str) -> Result<Agreement, Wrong> {
+        self.room(self.agreements.len(), "agreements")?;
         let publisher = needed(new.publisher.clone(), "publisher")?;
         self.publisher_at(&publisher, Side::CloudA)?;
         let account_id = needed(new.account_id.clone(), "accountId")?;
@@ -228,6 +229,7 @@ impl World {
 
     /// What is done to an agreement; answers with the agreement that is in force afterwards, or with how it ended.
     pub fn act_on_agreement(&mut self, id: &str, action: &str, fields: NewAgreement) -> Result<Value, Wrong> {
+        self.room(self.agenda.len(), "things to come")?;
         let id = match action {
             "amend" => self.amend(id, &fields)?,
             "renew" => self.renew_agreement(id, fields)?,

@@ -25,6 +25,8 @@ pub enum Wrong {
     Bad(String),
     Unknown(String),
     Conflict(String),
+    /// There is no room for more.
+    Full(String),
 }
 
 impl Wrong {
@@ -45,6 +47,17 @@ impl Wrong {
             Self::Bad(message) => (StatusCode::BAD_REQUEST, message),
             Self::Unknown(message) => (StatusCode::NOT_FOUND, message),
             Self::Conflict(message) => (StatusCode::CONFLICT, message),
+            Self::Full(message) => (StatusCode::INSUFFICIENT_STORAGE, message),
+        }
+    }
+
+    /// As cloud_a says it.
+    pub fn for_cloud_a(self) -> Refusal {
+        match self.parts() {
+            (status @ StatusCode::INSUFFICIENT_STORAGE, message) => {
+                refuse_a(status, "ServiceQuotaExceededException", &message)
+            }
+            (_, message) => invalid_a(&message),
         }
     }
 
@@ -69,6 +82,7 @@ pub fn refuse_b(status: StatusCode, message: &str) -> Refusal {
         StatusCode::NOT_FOUND => "EntityNotFound",
         StatusCode::CONFLICT => "Conflict",
         StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
+        StatusCode::INSUFFICIENT_STORAGE => "InsufficientStorage",
         _ => "InternalServerError",
     };
     Refusal { status, body: json!({"error": {"code": code, "message": message}}) }
@@ -116,11 +130,8 @@ pub fn lean(value: Value) -> Value {
     }
 }
 
-/// The end of a date, or the moment itself.
+/// The end of a date, which is written `YYYY-MM-DD` and in no other way.
 pub fn end_of(text: &str) -> Option<Timestamp> {
-    let day = || {
-        let date = text.parse::<chrono::NaiveDate>().ok()?.succ_opt()?;
-        Some(Timestamp::from_datetime(date.and_time(chrono::NaiveTime::MIN).and_utc()))
-    };
-    text.parse().ok().or_else(day)
+    let date = text.parse::<chrono::NaiveDate>().ok().filter(|date| date.to_string() == text)?;
+    Some(Timestamp::from_datetime(date.succ_opt()?.and_time(chrono::NaiveTime::MIN).and_utc()))
 }

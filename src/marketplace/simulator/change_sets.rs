@@ -262,13 +262,6 @@ fn update(offer: &mut Offer, kind: &str, details: Value, now: Timestamp) -> Resu
     let is_draft = offer.state == OfferState::Draft;
     match kind {
         "UpdateAvailability" => return reschedule(offer, &details, now),
-        "CancelOffer" if matches!(offer.state, OfferState::Accepted | OfferState::Withdrawn) => {
-            return Err(wrong("INVALID_STATE", "the offer cannot be cancelled any more"));
-        }
-        "CancelOffer" => {
-            offer.state = OfferState::Withdrawn;
-            return Ok(());
-        }
         _ if !is_draft => return Err(wrong("INVALID_STATE", "after its release only the expiry of an offer changes")),
         "UpdateTargeting" => {
             let buyer = details["PositiveTargeting"]["BuyerAccounts"][0].as_str().filter(|account| is_account(account));
@@ -295,16 +288,16 @@ fn update(offer: &mut Offer, kind: &str, details: Value, now: Timestamp) -> Resu
     Ok(())
 }
 
-/// Moves the expiry; an expired offer is open again.
+/// Moves the expiry: an expired offer is open again, and one that was released ends at once by a date that is over.
 fn reschedule(offer: &mut Offer, details: &Value, now: Timestamp) -> Result<(), (&'static str, String)> {
     let end = details["AvailabilityEndDate"].as_str().and_then(end_of);
     let end = end.ok_or_else(|| wrong("INVALID_INPUT", "AvailabilityEndDate is no date"))?;
-    if end <= now {
-        return Err(wrong("INVALID_INPUT", "AvailabilityEndDate lies in the past"));
-    }
+    let is_over = end <= now;
     match offer.state {
-        OfferState::Draft | OfferState::Live => {}
-        OfferState::Expired => offer.state = OfferState::Live,
+        OfferState::Draft if is_over => return Err(wrong("INVALID_INPUT", "AvailabilityEndDate lies in the past")),
+        OfferState::Draft => {}
+        OfferState::Live | OfferState::Expired if is_over => offer.state = OfferState::Expired,
+        OfferState::Live | OfferState::Expired => offer.state = OfferState::Live,
         _ => return Err(wrong("INVALID_STATE", "the offer is over")),
     }
     offer.expires = Some(end);

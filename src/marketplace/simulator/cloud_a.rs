@@ -40,19 +40,15 @@ async fn targeted(State(sim): State<Sim>, headers: HeaderMap, method: Method, ur
     }
 }
 
-fn sentence(wrong: Wrong) -> super::answer::Refusal {
-    let (Wrong::Bad(message) | Wrong::Unknown(message) | Wrong::Conflict(message)) = wrong;
-    invalid_a(&message)
-}
-
 pub fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, super::answer::Refusal> {
-    read(body).map_err(sentence)
+    read(body).map_err(Wrong::for_cloud_a)
 }
 
 async fn start_change_set(State(sim): State<Sim>, headers: HeaderMap, method: Method, uri: Uri, body: Bytes) -> Answer {
     let mut world = sim.world();
     let publisher = verify(&world, &Signed { method: &method, uri: &uri, headers: &headers, body: &body })?;
     let new: NewChangeSet = parse(&body)?;
+    world.room(world.change_sets.len(), "change sets").map_err(Wrong::for_cloud_a)?;
     let id = world.start_change_set(&publisher, new).map_err(invalid_a)?;
     Ok(Json(json!({"ChangeSetId": id, "ChangeSetArn": arn(&id)})))
 }

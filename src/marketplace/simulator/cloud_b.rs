@@ -60,7 +60,7 @@ async fn token(State(sim): State<Sim>, Path(tenant): Path<String>, body: Bytes) 
     let found = publishers.find(|(_, publisher)| publisher.cloud_b.as_ref().is_some_and(knows));
     let publisher = found.map(|(name, _)| name.clone());
     let publisher = publisher.ok_or_else(|| refuse(StatusCode::UNAUTHORIZED, "invalid_client"))?;
-    let access_token = world.issue_bearer(&publisher);
+    let access_token = world.issue_bearer(&publisher).map_err(Wrong::for_cloud_b)?;
     Ok(Json(json!({"access_token": access_token, "token_type": "Bearer", "expires_in": BEARER_SECONDS})))
 }
 

@@ -27,6 +27,8 @@ const FURTHEST: i64 = 315_576_000;
 const FURTHEST_IN_ALL: i64 = 3_155_760_000;
 /// How long a settling may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Notifications that are held at once to be reordered.
+const HELD: u32 = 1_000;
 /// How long one trusts that nothing happened without being told.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -121,7 +123,11 @@ async fn put_publisher(State(sim): State<Sim>, Path(name): Path<String>, body: B
     let publisher: Publisher = read(&body).map_err(Wrong::plainly)?;
     check_publisher(&publisher).map_err(Wrong::plainly)?;
     let shown = json!(publisher);
-    sim.world().publishers.insert(name, publisher);
+    let mut world = sim.world();
+    if !world.publishers.contains_key(&name) {
+        world.room(world.publishers.len(), "publishers").map_err(Wrong::plainly)?;
+    }
+    world.publishers.insert(name, publisher);
     Ok(Json(shown))
 }
 
@@ -146,6 +152,9 @@ async fn put_dimensions(State(sim): State<Sim>, body: Bytes) -> Answer {
 
 async fn put_faults(State(sim): State<Sim>, body: Bytes) -> Answer {
     let faults: Faults = read(&body).map_err(Wrong::plainly)?;
+    if faults.reorder_notifications > HELD {
+        return Err(Wrong::bad(format!("reorderNotifications must be at most {HELD}")).plainly());
+    }
     let mut world = sim.world();
     world.faults = faults;
     // What was held for others that will not be held any more would be held for ever.
@@ -179,7 +188,9 @@ async fn subscribe(State(sim): State<Sim>, body: Bytes) -> Answer {
 
 async fn act(State(sim): State<Sim>, Path((id, action)): Path<(String, String)>, body: Bytes) -> Answer {
     let change: Change = read(&body).map_err(Wrong::plainly)?;
-    let operation = sim.world().act(&id, &action, &change).map_err(Wrong::plainly)?;
+    let mut world = sim.world();
+    world.room(world.agenda.len(), "things to come").map_err(Wrong::plainly)?;
+    let operation = world.act(&id, &action, &change).map_err(Wrong::plainly)?;
     Ok(Json(json!({"operationId": operation})))
 }
 

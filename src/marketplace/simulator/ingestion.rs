@@ -73,6 +73,7 @@ async fn configure(State(sim): State<Sim>, headers: HeaderMap, uri: Uri, body: B
     let [resource] = configuration.resources.as_slice() else {
         return Err(Wrong::bad("resources must hold one private offer").for_cloud_b());
     };
+    world.room(world.jobs.len(), "jobs").map_err(Wrong::for_cloud_b)?;
     let id = world.guid();
     let (started, due) = (world.now, world.now.plus(world.publish));
     let job = Job { id: id.clone(), publisher, resource: resource.clone(), started, outcome: None };
@@ -155,12 +156,12 @@ impl World {
         }
         let months = pricing["durationMonths"].as_u64().and_then(|months| u32::try_from(months).ok());
         let months = months.and_then(|months| check_months(months).ok());
-        let expiry = ["acceptBy", "end"].into_iter().find_map(|field| resource[field].as_str().and_then(end_of));
-        let expires = expiry.ok_or_else(|| invalid("acceptBy or end must be a date"))?;
+        let expires = check_dates(resource)?;
         if state == OfferState::Live && expires <= self.now {
             return Err(invalid("the offer would have expired already"));
         }
         check_discount(pricing)?;
+        check_deal(resource)?;
         let replaces = resource["replaces"].as_str();
         if let Some(old) = replaces.filter(|_| state == OfferState::Live) {
             self.replaceable(old, &job.publisher).map_err(|_| invalid("there is no such subscription to replace"))?;
@@ -199,6 +200,44 @@ fn wanted_state(resource: &Value, earlier: Option<&Offer>) -> Result<OfferState,
         (Some("withdrawn"), Some(_)) => Ok(OfferState::Withdrawn),
         (Some("deleted"), Some(_)) => Ok(OfferState::Deleted),
         _ => Err(invalid("state must be live, withdrawn or deleted")),
+    }
+}
+
+/// The dates, and when it can be accepted or bought no longer.
+fn check_dates(resource: &Value) -> Result<Timestamp, Refused> {
+    let date = |field: &str| match &resource[field] {
+        Value::Null => Ok(None),
+        value => {
+            let end = value.as_str().and_then(end_of);
+            end.map(Some).ok_or_else(|| invalid(&format!("{field} must be a date, YYYY-MM-DD")))
+        }
+    };
+    let (start, end, accept_by) = (date("start")?, date("end")?, date("acceptBy")?);
+    let end = end.ok_or_else(|| invalid("end is missing"))?;
+    match (resource["variableStartDate"].as_bool(), start) {
+        (Some(true), None) | (Some(false), Some(_)) => Ok(accept_by.map_or(end, |accept_by| accept_by.min(end))),
+        _ => Err(invalid("there must be a start, or variableStartDate")),
+    }
+}
+
+/// What belongs to an offer of its type, and what does not.
+fn check_deal(resource: &Value) -> Result<(), Refused> {
+    let needs = |field: &str| {
+        if resource[field].is_null() { Err(invalid(&format!("{field} is missing"))) } else { Ok(()) }
+    };
+    match resource["privateOfferType"].as_str() {
+        Some("multipartyPromotionOriginator") if resource["partners"][0]["id"].is_null() => {
+            Err(invalid("a multiparty offer needs a selling partner"))
+        }
+        Some("customerPromotion" | "multipartyPromotionOriginator") => needs("acceptBy").and(needs("offerPricingType")),
+        Some("cspPromotion") if resource["pricing"][0]["discountType"] != "percentage" => {
+            Err(invalid("a margin for partners is a percentage"))
+        }
+        Some("cspPromotion") if !resource["acceptBy"].is_null() || !resource["replaces"].is_null() => {
+            Err(invalid("a margin for partners is not accepted and replaces nothing"))
+        }
+        Some("cspPromotion") => Ok(()),
+        _ => Err(invalid("privateOfferType is not one of those that there are")),
     }
 }
 

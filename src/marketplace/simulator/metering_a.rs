@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::agreements::{Agreement, is_account};
-use super::answer::{Answer, Refusal, invalid_a, refuse_a};
+use super::answer::{Answer, Refusal, Wrong, invalid_a, refuse_a};
 use super::cloud_a::parse;
 use super::faults::{Throttled, throttling};
 use super::world::{Side, Slot, Usage, World};
@@ -59,6 +59,7 @@ impl World {
         if batch.usage_records.is_empty() || batch.usage_records.len() > MOST {
             return Err(invalid_a("UsageRecords must have from 1 to 25 records"));
         }
+        self.room_for_usage().map_err(Wrong::for_cloud_a)?;
         let product = &batch.product_code;
         let known = self.dimensions.contains_key(product)
             || self.agreements.values().any(|it| it.publisher == publisher && it.product_code == *product);
@@ -130,12 +131,13 @@ impl World {
             publisher: publisher.to_owned(),
             resource: record.account,
             product: product.to_owned(),
+            license_arn: record.license,
             dimension: record.dimension,
             quantity: record.quantity,
             at: record.at,
             accepted_at: self.now,
         };
-        self.accept_usage(slot, usage);
+        self.usage.insert(slot, usage);
         ("Success", Some(id))
     }
 }

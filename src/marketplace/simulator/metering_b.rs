@@ -38,6 +38,7 @@ async fn batch(State(sim): State<Sim>, headers: HeaderMap, uri: Uri, body: Bytes
     if batch.request.is_empty() || batch.request.len() > MOST {
         return Err(Wrong::bad(format!("a batch has from 1 to {MOST} events")).for_cloud_b());
     }
+    world.room_for_usage().map_err(Wrong::for_cloud_b)?;
     let result: Vec<Value> = batch.request.iter().map(|event| world.meter(&publisher, event)).collect();
     Ok(Json(json!({"count": result.len(), "result": result})))
 }
@@ -73,7 +74,7 @@ impl World {
             Ok(Sound { slot, usage }) => {
                 result["status"] = json!("Accepted");
                 result["usageEventId"] = json!(usage.id);
-                self.accept_usage(slot, usage);
+                self.usage.insert(slot, usage);
             }
             Err(rejected) => {
                 result["status"] = json!(rejected.status);
@@ -134,6 +135,7 @@ impl World {
             publisher: publisher.to_owned(),
             resource: resource.to_owned(),
             product: plan.to_owned(),
+            license_arn: None,
             dimension: dimension.to_owned(),
             quantity: event["quantity"].clone(),
             at,
@@ -143,8 +145,9 @@ impl World {
     }
 }
 
+/// Whether it was written with an exponent or without one.
 fn exact(quantity: &Value) -> Option<Decimal> {
-    quantity.as_number()?.to_string().parse().ok()
+    Decimal::deserialize(quantity).ok()
 }
 
 fn accepted_message(usage: &Usage) -> Value {

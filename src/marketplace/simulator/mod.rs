@@ -40,6 +40,7 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::http::server::{Limits, serve};
 use keys::SigningKey;
+pub use world::MOST;
 use world::World;
 
 /// How it is run.
@@ -51,6 +52,8 @@ pub struct SimulatorSettings {
     /// Its own clock is this one and what it was advanced by. Whatever has to do with credentials (signatures, bearer
     /// tokens, the tokens of notifications) goes by this one, because the other side does.
     pub clock: Clock,
+    /// What each of its lists holds at most: [`MOST`] is good.
+    pub most: usize,
 }
 
 /// A running simulator. It ends when it is stopped or dropped.
@@ -87,7 +90,7 @@ impl Simulator {
         let key = tokio::task::spawn_blocking(SigningKey::generate).await.map_err(std::io::Error::other)?;
         let client = notify::client().map_err(std::io::Error::other)?;
         let wake = Arc::new(Notify::new());
-        let world = World::new(settings.clock, settings.publish, key, Arc::clone(&wake));
+        let world = World::new(settings, key, Arc::clone(&wake));
         let shared = Arc::new(Shared { world: Mutex::new(world), wake, attempted: Notify::new() });
         let (stop, stopping) = watch::channel(false);
         let router = router(&shared);

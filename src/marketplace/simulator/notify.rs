@@ -29,8 +29,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 500;
 const PATIENCE: Duration = Duration::from_hours(8);
 const LONGEST_PAUSE: u64 = 60;
-/// Notifications that are remembered; beyond that the oldest settled ones are forgotten.
+/// Settled notifications that are remembered, of all together; beyond that the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
+/// How many more there may be before it is looked again which those are.
+const SLACK: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -81,6 +83,8 @@ pub struct Queue {
     /// Addresses with an attempt under way.
     busy: BTreeSet<String>,
     last: u64,
+    /// That wait or are held; beyond that the oldest are given up.
+    most: usize,
 }
 
 /// What there is to do.
@@ -102,8 +106,8 @@ struct Parcel {
 }
 
 impl Queue {
-    pub fn new(wake: Arc<Notify>) -> Self {
-        Self { wake, all: BTreeMap::new(), order: Vec::new(), held: Vec::new(), busy: BTreeSet::new(), last: 0 }
+    pub fn new(wake: Arc<Notify>, most: usize) -> Self {
+        Self { wake, all: BTreeMap::new(), order: Vec::new(), held: Vec::new(), busy: BTreeSet::new(), last: 0, most }
     }
 
     pub fn list(&self) -> Vec<&Notification> {
@@ -154,11 +158,31 @@ impl Queue {
     }
 
     fn forget_oldest(&mut self) {
+        self.give_up_oldest();
+        if self.all.len() <= REMEMBERED + SLACK {
+            return;
+        }
         let settled = |n: &&Notification| !matches!(n.state, State::Waiting | State::Held);
-        while self.all.len() > REMEMBERED
-            && let Some(id) = self.all.values().find(settled).map(|notification| notification.id)
-        {
+        let more = self.all.len() - REMEMBERED;
+        let oldest: Vec<u64> = self.all.values().filter(settled).take(more).map(|it| it.id).collect();
+        for id in oldest {
             self.all.remove(&id);
+        }
+    }
+
+    /// Nobody takes them in: they would be kept for ever.
+    fn give_up_oldest(&mut self) {
+        let more = (self.order.len() + self.held.len()).saturating_sub(self.most);
+        if more == 0 {
+            return;
+        }
+        let waiting: BTreeSet<u64> = self.order.iter().chain(&self.held).copied().collect();
+        for id in waiting.into_iter().take(more) {
+            if let Some(notification) = self.all.get_mut(&id) {
+                notification.state = State::GivenUp;
+            }
+            self.order.retain(|queued| *queued != id);
+            self.held.retain(|held| *held != id);
         }
     }
 

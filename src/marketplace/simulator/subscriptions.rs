@@ -14,6 +14,8 @@ use crate::model::time::Timestamp;
 const TOKEN_LIFE: TimeDelta = TimeDelta::hours(24);
 const OPERATION_SECONDS: i64 = 10;
 const SUSPENSION_DAYS: i64 = 30;
+/// Operations of a subscription that are remembered: beyond that the oldest settled one is forgotten.
+const OPERATIONS: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum State {
@@ -135,6 +137,15 @@ impl Subscription {
         self.operations.values().find(|operation| operation.status == OperationStatus::InProgress)
     }
 
+    fn remember(&mut self, operation: Operation) {
+        let settled = self.operations.values().filter(|it| it.status != OperationStatus::InProgress);
+        let oldest = settled.min_by_key(|it| it.at).map(|it| it.id.clone());
+        if let Some(oldest) = oldest.filter(|_| self.operations.len() >= OPERATIONS) {
+            self.operations.remove(&oldest);
+        }
+        self.operations.insert(operation.id.clone(), operation);
+    }
+
     fn must_be(&self, allowed: bool, action: &str) -> Result<(), Wrong> {
         let refused = || Wrong::conflict(format!("a subscription that is {:?} takes no {action}", self.state));
         if allowed { Ok(()) } else { Err(refused()) }
@@ -172,6 +183,7 @@ fn check_quantity(quantity: Option<i64>) -> Result<(), Wrong> {
 impl World {
     /// A subscription that waits for its activation, and its purchase token.
     pub fn subscribe(&mut self, new: NewSubscription) -> Result<(String, String), Wrong> {
+        self.room(self.subscriptions.len(), "subscriptions")?;
         let publisher = self.publisher_at(&new.publisher, Side::CloudB)?;
         let publisher_id = publisher.cloud_b.as_ref().map(|account| account.publisher_id.clone()).unwrap_or_default();
         let months = check_months(new.months.unwrap_or(1))?;
@@ -278,7 +290,7 @@ impl World {
         body["operationRequestSource"] = json!("Azure");
         body["subscription"] = subscription.json();
         let publisher = subscription.publisher.clone();
-        subscription.operations.insert(operation_id.clone(), operation);
+        subscription.remember(operation);
         self.notify(&publisher, Side::CloudB, action, body);
         operation_id
     }

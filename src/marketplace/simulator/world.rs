@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::SimulatorSettings;
 use super::agreements::Agreement;
 use super::answer::Wrong;
 use super::change_sets::ChangeSet;
@@ -20,6 +21,8 @@ use super::subscriptions::Subscription;
 use crate::clock::Clock;
 use crate::model::time::Timestamp;
 
+/// What each list holds at most, unless somebody says otherwise.
+pub const MOST: usize = 100_000;
 /// The longest term, in months.
 const LONGEST_TERM: u32 = 120;
 /// How long a bearer token is good, in seconds.
@@ -98,6 +101,8 @@ pub struct Usage {
     pub resource: String,
     /// The plan, or the product code.
     pub product: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license_arn: Option<String>,
     pub dimension: String,
     pub quantity: Value,
     pub at: Timestamp,
@@ -116,6 +121,8 @@ pub struct Bearer {
 pub struct World {
     pub clock: Clock,
     pub publish: TimeDelta,
+    /// Of each list.
+    most: usize,
     pub offset: TimeDelta,
     /// The moment that the world has come to, of its own clock.
     pub now: Timestamp,
@@ -139,11 +146,13 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(clock: Clock, publish: TimeDelta, key: SigningKey, wake: Arc<Notify>) -> Self {
+    pub fn new(settings: SimulatorSettings, key: SigningKey, wake: Arc<Notify>) -> Self {
+        let SimulatorSettings { clock, publish, most, .. } = settings;
         Self {
             now: clock.now(),
             clock,
             publish,
+            most,
             offset: TimeDelta::zero(),
             agenda: BTreeMap::new(),
             scheduled: 0,
@@ -159,8 +168,17 @@ impl World {
             agreements: BTreeMap::new(),
             usage: BTreeMap::new(),
             dimensions: BTreeMap::new(),
-            queue: Queue::new(wake),
+            queue: Queue::new(wake, most),
         }
+    }
+
+    /// Whether a list that holds so many takes one more.
+    pub fn room(&self, held: usize, what: &str) -> Result<(), Wrong> {
+        if held < self.most {
+            return Ok(());
+        }
+        let most = self.most;
+        Err(Wrong::Full(format!("the simulator is full: it holds {most} {what} and takes no more; start it anew")))
     }
 
     pub fn schedule(&mut self, when: Timestamp, due: Due) {
@@ -202,13 +220,14 @@ impl World {
         Some(bearer.publisher.clone())
     }
 
-    pub fn issue_bearer(&mut self, publisher: &str) -> String {
+    pub fn issue_bearer(&mut self, publisher: &str) -> Result<String, Wrong> {
         let now = self.machine_now();
         self.bearers.retain(|_, bearer| bearer.expires > now);
+        self.room(self.bearers.len(), "bearer tokens")?;
         let token = format!("{}{}", self.guid(), self.guid()).replace('-', "");
         let expires = now.plus(TimeDelta::seconds(BEARER_SECONDS));
         self.bearers.insert(token.clone(), Bearer { publisher: publisher.to_owned(), expires });
-        token
+        Ok(token)
     }
 
     /// A publisher that has an account at this side.
@@ -227,12 +246,13 @@ impl World {
         self.dimensions.get(product).is_none_or(|known| known.iter().any(|name| name == dimension))
     }
 
-    pub fn accept_usage(&mut self, slot: Slot, usage: Usage) {
+    /// Whether usage can be accepted. What is far outside every window makes room for it.
+    pub fn room_for_usage(&mut self) -> Result<(), Wrong> {
         let oldest = self.now.plus(TimeDelta::days(-USAGE_DAYS));
-        if self.usage.len() % 1024 == 1023 {
+        if self.usage.len() >= self.most || self.usage.len() % 1024 > 1000 {
             self.usage.retain(|_, usage| usage.at >= oldest);
         }
-        self.usage.insert(slot, usage);
+        self.room(self.usage.len(), "records of usage")
     }
 
     pub fn guid(&self) -> String {

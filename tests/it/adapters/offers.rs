@@ -78,7 +78,7 @@ async fn cloud_b_is_sent_a_resource() {
     let expected = json!({ "resources": [{
         "$schema": "https://schema.mp.microsoft.com/schema/private-offer/2023-07-15", "name": name, "state": "live",
         "privateOfferType": "customerPromotion", "offerPricingType": "editExistingOfferPricingOnly",
-        "start": "2026-01-05T10:00:00.000Z", "end": "2026-02-05T10:00:00.000Z", "acceptBy": "2026-02-05T10:00:00.000Z",
+        "variableStartDate": true, "end": "2026-02-04", "acceptBy": "2026-02-04",
         "preparedBy": "publisher-1", "notificationContacts": ["ann@buyer.example"],
         "beneficiaries": [{ "id": "buyer-1" }],
         "pricing": [{ "product": "lst_1", "discountType": "percentage", "discountPercentage": 12.5,
@@ -228,7 +228,7 @@ async fn cloud_a_is_sent_a_change_set() {
         "ChangeSet": [
             create, change("UpdateTargeting", json!({ "PositiveTargeting": { "BuyerAccounts": ["123456789012"] } })),
             change("UpdatePricingTerms", pricing), change("UpdateLegalTerms", json!({})),
-            change("UpdateAvailability", json!({ "AvailabilityEndDate": "2026-02-05T10:00:00.000Z" })),
+            change("UpdateAvailability", json!({ "AvailabilityEndDate": "2026-02-04" })),
             change("ReleaseOffer", json!({})),
         ],
     });
@@ -278,17 +278,76 @@ async fn cloud_a_is_sent_replacements_and_changes() {
     let asked: Vec<Asked> = stub.asked().into_iter().filter(|asked| asked.method == "POST").skip(1).collect();
     let entity = json!({ "Type": "Offer@1.0", "Identifier": "offer-1" });
     let expiry = json!([{ "ChangeType": "UpdateAvailability", "Entity": entity,
-                          "DetailsDocument": { "AvailabilityEndDate": "2026-02-05T10:00:00.000Z" } }]);
+                          "DetailsDocument": { "AvailabilityEndDate": "2026-02-04" } }]);
     assert_eq!(asked[0].json()["ChangeSet"], expiry);
-    let cancel = json!([{ "ChangeType": "CancelOffer", "Entity": entity, "DetailsDocument": {} }]);
-    assert_eq!(asked[2].json()["ChangeSet"], cancel);
+    let over = json!([{ "ChangeType": "UpdateAvailability", "Entity": entity,
+                        "DetailsDocument": { "AvailabilityEndDate": "2026-01-04" } }]);
+    assert_eq!(asked[2].json()["ChangeSet"], over, "the manual clock stands at 2026-01-05");
     let tokens = tokens(&stub);
     assert_ne!(tokens[1], tokens[2], "an expiry may be moved there, away and back");
 
     let amount = json!({ "details": { "pricing": { "discountPercentage": null, "discountAmount": 5 } } });
     let refused =
         cloud.publish(&Draft::of(&offer("cloud_a", &amount), &buyer)).await.expect_err("there are no amounts");
-    assert!(matches!(refused, MarketplaceError::Refused { status: 422, .. }), "{refused}");
+    assert!(matches!(refused, MarketplaceError::Impossible { .. }), "{refused}");
+}
+
+/// Never open longer there than here, unless today is the last day.
+#[tokio::test]
+async fn expiries_are_days_there() {
+    for (expires, day) in [
+        ("2026-01-05T12:00:00Z", "2026-01-05"),
+        ("2026-01-06T00:00:00Z", "2026-01-05"),
+        ("2026-01-06T23:59:59Z", "2026-01-05"),
+        ("2026-01-07T00:00:00Z", "2026-01-06"),
+        ("2026-03-01T10:00:00Z", "2026-02-28"),
+    ] {
+        let stub = ingestion(json!([])).await;
+        let draft = Draft::of(&offer("cloud_b", &json!({ "expiresAt": expires })), &customer("cloud_b", "buyer-1"));
+        Adapter::CloudB(cloud_b(&stub)).publish(&draft).await.expect("a job");
+        let sent = stub.asked()[1].json()["resources"][0].clone();
+        assert_eq!((&sent["end"], &sent["acceptBy"]), (&json!(day), &json!(day)), "{expires}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_agreed_with_partners_is_said_or_refused() {
+    let deal = |kind: &str, more: Value| {
+        let mut changed = json!({ "details": { "cloud": { "offerType": kind } } });
+        merge(&mut changed, &more);
+        changed
+    };
+    let stub = ingestion(json!([])).await;
+    let (cloud, buyer) = (Adapter::CloudB(cloud_b(&stub)), customer("cloud_b", "partner-1"));
+    cloud.publish(&Draft::of(&offer("cloud_b", &deal("csp", json!({}))), &buyer)).await.expect("a job");
+    let sent = stub.asked()[1].json()["resources"][0].clone();
+    assert_eq!((&sent["privateOfferType"], &sent["start"]), (&json!("cspPromotion"), &json!("2026-01-05")));
+    assert_eq!((&sent["variableStartDate"], &sent["end"]), (&json!(false), &json!("2026-02-04")));
+    assert_eq!((&sent["beneficiaries"][0]["id"], sent.get("acceptBy")), (&json!("partner-1"), None));
+
+    let stub = ingestion(json!([])).await;
+    let cloud = Adapter::CloudB(cloud_b(&stub));
+    let amount = json!({ "details": { "pricing": { "discountPercentage": null, "discountAmount": 5 } } });
+    let replaces = json!({ "details": { "cloud": { "isReplacement": true, "agreementId": "sub-7" } } });
+    for (changed, said) in [
+        (deal("multi_party", json!({})), "names its selling partner"),
+        (deal("csp", amount), "discountAmount cannot be said"),
+        (deal("csp", replaces), "replaces no agreement"),
+    ] {
+        let refused = cloud.publish(&Draft::of(&offer("cloud_b", &changed), &buyer)).await.expect_err("another deal");
+        assert!(matches!(&refused, MarketplaceError::Impossible { reason } if reason.contains(said)), "{refused}");
+        assert!(!refused.is_transient() && !refused.is_unclear());
+    }
+    let of_a = offer("cloud_a", &deal("csp", json!({})));
+    let refused = Adapter::CloudA(cloud_a(&stub)).publish(&Draft::of(&of_a, &buyer)).await.expect_err("none there");
+    assert!(matches!(refused, MarketplaceError::Impossible { .. }), "{refused}");
+    assert_eq!(stub.asked().len(), 0, "nothing else was published instead");
+
+    // Drafts of before say no type.
+    let mut written = serde_json::to_value(Draft::of(&offer("cloud_b", &json!({})), &buyer)).expect("JSON");
+    let draft: Draft = serde_json::from_value(written.clone()).expect("a draft");
+    written.as_object_mut().expect("an object").remove("deal");
+    assert_eq!(serde_json::from_value::<Draft>(written).expect("a draft"), draft);
 }
 
 #[tokio::test]

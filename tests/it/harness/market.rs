@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use mercato::marketplace::accounts::{Account, CloudAAccount, CloudBAccount};
-use mercato::marketplace::simulator::{Simulator, SimulatorSettings};
+use mercato::marketplace::simulator::{MOST, Simulator, SimulatorSettings};
 use mercato::model::entitlement::{Entitlement, NewEntitlement};
 use mercato::model::id::{CustomerId, OrganizationId};
 use mercato::model::scope::Scope;
@@ -210,6 +210,7 @@ async fn simulate(app: &TestApp) -> Simulator {
         listen: ([127, 0, 0, 1], 0).into(),
         publish: TimeDelta::seconds(60),
         clock: app.clock.clone(),
+        most: MOST,
     };
     Simulator::start(settings).await.expect("the simulator starts")
 }
