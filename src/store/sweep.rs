@@ -28,12 +28,16 @@ impl Store {
         const KEYS: &str = "DELETE (SELECT VALUE id FROM idempotency WHERE at < $limit LIMIT $portion) RETURN BEFORE";
         const EVENTS: &str = "DELETE (SELECT VALUE id FROM event WHERE at < $limit LIMIT $portion) RETURN BEFORE";
         self.forget_hits_before(self.clock().now().plus(-TimeDelta::hours(1))).await?;
-        Ok(Swept {
+        let swept = Swept {
             tokens: self.remove_all(TOKENS, EXPIRED_RETENTION).await?,
             keys: self.remove_all(KEYS, RETENTION).await?,
             events: self.remove_all(EVENTS, event_retention).await?,
             deliveries: self.sweep_deliveries().await?,
-        })
+        };
+        if swept.events > 0 {
+            self.0.log.swept();
+        }
+        Ok(swept)
     }
 
     /// Deliveries whose events are no longer kept, and all of webhooks that are gone. Sequences are inverted in their
