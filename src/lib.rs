@@ -75,9 +75,9 @@
 //!
 //! # What happens to an event after its commit
 //!
-//! 1. [`store::Tenant::write`] says that the organization has news. Nothing depends on it: whoever reads the log also looks
-//!    by itself.
-//! 2. The pump of the organization's channel ([`store::log`]), if anybody follows it, reads the log from where it was.
+//! 1. [`store::Tenant::write`] hands it to the log of this process ([`store::log`]), which remembers the newest ones. Nothing
+//!    depends on it: whoever reads the log also looks by itself.
+//! 2. The organization's channel, if anybody follows it, has it at once; the channel's pump reads what other processes commit.
 //! 3. Each subscription takes what its scopes and its filter admit from its own [`store::log::Tail`]; `graphql::rendering`
 //!    executes a document once per event for all that sent the same one.
 //! 4. [`webhook::dispatcher`] starts a lane for each webhook of the organization that is behind the log. The lane takes the

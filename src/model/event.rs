@@ -200,6 +200,9 @@ pub struct EventsAsked {
     pub after: Option<Sequence>,
 }
 
+/// What stands in an envelope before its sequence number, and after it.
+pub type Halves = (String, String);
+
 /// An event before it has its place in the organization's sequence.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
@@ -253,11 +256,24 @@ impl NewEvent {
 
     /// The envelope, serialized once, in the two halves that stand before and after the sequence number. The number is
     /// only known inside the transaction, which joins them; from then on these bytes are never made again.
-    pub fn halves(&self, environment: Environment) -> (String, String) {
+    pub fn halves(&self, environment: Environment) -> Halves {
         self.split(environment.is_test())
     }
 
-    fn split(&self, test: bool) -> (String, String) {
+    /// The event at its place in the log.
+    pub fn placed(&self, sequence: Sequence, (head, tail): &Halves) -> Event {
+        Event {
+            id: self.id,
+            organization_id: self.organization_id,
+            sequence,
+            kind: self.kind,
+            vendor: self.vendor,
+            timestamp: self.id.created_at(),
+            envelope: format!("{head}{sequence}{tail}").into(),
+        }
+    }
+
+    fn split(&self, test: bool) -> Halves {
         let head = Head { id: self.id, r#type: self.kind, timestamp: self.id.created_at() };
         let tail = Tail {
             organization_id: self.organization_id,

@@ -3,7 +3,8 @@
 //!
 //! - [`Tail`]: one reader, which knows the last event it was given. It meets every later one, in order, once.
 //! - `Channel`: what the tails of one organization share: the newest events, and the news that there are more.
-//! - the pump: one task per channel, which reads what was committed, here or by another process.
+//! - the pump: one task per channel, which reads what was committed by another process, or here with an unknown outcome.
+//! - [`Recent`]: the newest events that this process committed itself, which it need not read again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use surrealdb::types::{SurrealValue, Value};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 
+use super::recent::Recent;
 use super::{Store, Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::event::{Event, EventFilter, EventKind, Sequence};
@@ -40,6 +42,7 @@ type Portion = (OrganizationId, i64, i64);
 pub(super) struct Log {
     channels: Mutex<HashMap<OrganizationId, Weak<Channel>>>,
     portions: Cache<Portion, Arc<[Arc<Event>]>>,
+    recent: Recent,
     commits: broadcast::Sender<OrganizationId>,
     /// How many changes of webhooks this process has made.
     webhook_changes: AtomicU64,
@@ -51,6 +54,7 @@ impl Default for Log {
         Self {
             channels: Mutex::default(),
             portions: Cache::new(PORTIONS),
+            recent: Recent::default(),
             commits: broadcast::Sender::new(NEWS),
             webhook_changes,
         }
@@ -59,12 +63,24 @@ impl Default for Log {
 
 impl Log {
     /// Events of an organization were committed. Nothing depends on this call but the time until they are seen.
-    pub(super) fn committed(&self, organization: OrganizationId) {
+    pub(super) fn committed(&self, organization: OrganizationId, events: Vec<Arc<Event>>) {
+        self.recent.keep(organization, &events);
         if let Some(channel) = self.find(organization) {
-            channel.dirty.notify_one();
+            channel.committed(events);
         }
+        self.changed(organization);
+    }
+
+    /// There is something to look at in an organization.
+    fn changed(&self, organization: OrganizationId) {
         // Nobody listens: no worker runs in this process.
         let _nobody = self.commits.send(organization);
+    }
+
+    /// Events were forgotten: what this process remembers of them counts no more.
+    pub(super) fn swept(&self) {
+        self.recent.clear();
+        self.portions.clear();
     }
 
     fn find(&self, organization: OrganizationId) -> Option<Arc<Channel>> {
@@ -96,15 +112,26 @@ impl Channel {
         Some(ring.iter().skip(skip).take(PORTION).cloned().collect())
     }
 
+    /// Adds what is new of these events, which have no gap among them.
     fn push(&self, events: Vec<Arc<Event>>) {
-        let Some(last) = events.last().map(|event| event.sequence.0) else { return };
-        {
-            let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-            ring.extend(events);
-            let spare = ring.len().saturating_sub(RING);
-            ring.drain(..spare);
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let head = *self.head.borrow();
+        let mut new = events.into_iter().filter(|event| event.sequence.0 > head).peekable();
+        if new.peek().is_some_and(|first| first.sequence.0 > head + 1) {
+            ring.clear();
         }
-        self.head.send_replace(last);
+        ring.extend(new);
+        let spare = ring.len().saturating_sub(RING);
+        ring.drain(..spare);
+        if let Some(last) = ring.back().map(|event| event.sequence.0).filter(|last| *last > head) {
+            self.head.send_replace(last);
+        }
+    }
+
+    /// Events of this process. Where others were committed before them, the pump reads those first.
+    fn committed(&self, events: Vec<Arc<Event>>) {
+        let follows = events.first().is_some_and(|first| first.sequence.0 <= *self.head.borrow() + 1);
+        if follows { self.push(events) } else { self.dirty.notify_one() }
     }
 }
 
@@ -221,7 +248,7 @@ impl Tenant {
     /// A webhook or what is due at it was changed: whoever dispatches looks at it.
     pub fn webhooks_changed(&self) {
         self.store.0.log.webhook_changes.fetch_add(1, Ordering::SeqCst);
-        self.store.0.log.committed(self.organization);
+        self.store.0.log.changed(self.organization);
     }
 
     /// A reader of what comes after a point, or after now.
@@ -262,6 +289,10 @@ impl Tenant {
 
     /// The next of what is committed up to `head`. A hundred webhooks that are behind read the table once.
     async fn portion_after(&self, after: i64, head: i64) -> Result<Vec<Arc<Event>>> {
+        let recent = self.store.0.log.recent.after(self.organization, after, PORTION);
+        if !recent.is_empty() {
+            return Ok(recent);
+        }
         let length = i64::try_from(PORTION).unwrap_or(i64::MAX);
         let from = after - after.rem_euclid(length);
         let until = head.min(from + length);

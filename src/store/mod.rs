@@ -38,6 +38,7 @@ pub mod organizations;
 pub mod outbox;
 mod pages;
 pub mod rates;
+mod recent;
 pub mod recording;
 pub mod sweep;
 pub mod tokens;

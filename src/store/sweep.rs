@@ -32,13 +32,17 @@ impl Store {
         const REFUSALS: &str = "DELETE (SELECT VALUE id FROM audit WITH INDEX audit_action
             WHERE action = 'notification.refused' AND at < $limit LIMIT $portion) RETURN BEFORE";
         self.forget_hits_before(self.clock().now().plus(-TimeDelta::hours(1))).await?;
-        Ok(Swept {
+        let swept = Swept {
             tokens: self.remove_all(TOKENS, EXPIRED_RETENTION).await?,
             keys: self.remove_all(KEYS, RETENTION).await?,
             events: self.remove_all(EVENTS, event_retention).await?,
             deliveries: self.sweep_deliveries().await?,
             refusals: self.remove_all(REFUSALS, notifications::RETENTION).await?,
-        })
+        };
+        if swept.events > 0 {
+            self.0.log.swept();
+        }
+        Ok(swept)
     }
 
     /// Deliveries whose events are no longer kept, and all of webhooks that are gone. Sequences are inverted in their

@@ -4,18 +4,18 @@
 //! A writer gives a *planner*: read what is needed, decide, say what to write. The helper runs it in the organization's
 //! lane and runs it again when somebody else was faster, so a plan may trust what it read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use surrealdb::types::{Object, RecordId, Value};
+use surrealdb::types::{Object, RecordId, SurrealValue, Value};
 
 use super::errors::{self, WriteFailure};
 use super::idempotency::{Memory, Once, Outcome, RETENTION};
 use super::{Tenant, vars};
 use crate::error::{Error, Refusal, Result};
-use crate::model::environment::Environment;
-use crate::model::event::NewEvent;
+use crate::model::event::{Halves, NewEvent, Sequence};
 use tracing::Instrument;
 
 /// Attempts before a contended write is given back as 503.
@@ -103,14 +103,17 @@ struct Key<'a> {
     stale: bool,
 }
 
+/// The last statements of a block: they answer the number of the last event.
 const EVENTS: &str = "
+    LET $last = (UPDATE ONLY $organization SET sequence += array::len($events) RETURN AFTER).sequence;
     FOR $news IN $events {
-        LET $sequence = (UPDATE ONLY $organization SET sequence += 1 RETURN AFTER).sequence;
+        LET $sequence = $last - $news.later;
         CREATE ONLY type::record('event', [$event_org, $sequence]) CONTENT {
             kind: $news.kind, vendor: $news.vendor, at: $news.at,
             envelope: string::concat($news.head, <string> $sequence, $news.tail)
         } RETURN NONE;
-    };";
+    };
+    RETURN $last;";
 
 impl Tenant {
     /// Runs a change to its end: at most once under an idempotency key, in the lane, with bounded retries.
@@ -152,7 +155,7 @@ impl Tenant {
     async fn remember_refusal<T: Serialize + DeserializeOwned>(&self, key: Key<'_>, refusal: Refusal) -> Result<T> {
         let remember = self.remembering(key, &Outcome::<T>::Refused(refusal.clone()))?;
         match self.commit(remember).await {
-            Ok(()) => Err(Error::Refused(refusal)),
+            Ok(_) => Err(Error::Refused(refusal)),
             Err(WriteFailure::Final(error)) => Err(error),
             Err(WriteFailure::AlreadyDone | WriteFailure::Conflict) => self.answer_of_other(Some(key)).await,
         }
@@ -179,15 +182,14 @@ impl Tenant {
         let mut pause = FIRST_PAUSE;
         for _ in 0..MAX_ATTEMPTS {
             let planned = plan().await?;
-            let block = self.complete(&planned, key)?;
+            let halves: Vec<_> = planned.events.iter().map(|event| event.halves(self.store.environment())).collect();
+            let block = self.complete(&planned, &halves, key)?;
             if block.is_empty() {
                 return Ok(planned.answer);
             }
             match self.commit(block).await {
-                Ok(()) => {
-                    if !planned.events.is_empty() {
-                        self.store.0.log.committed(self.organization);
-                    }
+                Ok(last) => {
+                    self.tell(&planned.events, &halves, last)?;
                     return Ok(planned.answer);
                 }
                 Err(WriteFailure::Final(error)) => return Err(error),
@@ -214,7 +216,7 @@ impl Tenant {
     }
 
     /// The plan's block with the events and the idempotency row that belong to it.
-    fn complete<T: Serialize>(&self, plan: &Plan<T>, key: Option<Key<'_>>) -> Result<Block> {
+    fn complete<T: Serialize>(&self, plan: &Plan<T>, halves: &[Halves], key: Option<Key<'_>>) -> Result<Block> {
         // First of all, so that a twin in another process fails here and not on what the first one changed.
         let mut block = match key {
             Some(key) => self.remembering(key, &Outcome::Done(&plan.answer))?,
@@ -225,24 +227,38 @@ impl Tenant {
         }
         block = block.and(plan.block.clone());
         if !plan.events.is_empty() {
-            let environment = self.store.environment();
+            let later = (0..plan.events.len()).rev();
+            let rows =
+                plan.events.iter().zip(halves).zip(later).map(|((event, halves), later)| row_of(event, halves, later));
             let vars = vars! {
                 "organization" => self.organization_record(),
                 "event_org" => self.organization.to_string(),
-                "events" => plan.events.iter().map(|event| row_of(event, environment)).collect::<Vec<Object>>(),
+                "events" => rows.collect::<Vec<Object>>(),
             };
             block = block.then(EVENTS, vars);
         }
         Ok(block)
     }
 
-    /// Runs the transaction to its end on a task of its own: a caller who goes away must not leave it half counted.
-    async fn commit(&self, block: Block) -> Result<(), WriteFailure> {
+    /// What was committed is known here without being read again.
+    fn tell(&self, events: &[NewEvent], halves: &[Halves], last: Option<i64>) -> Result<()> {
+        let Some(last) = last.filter(|_| !events.is_empty()) else { return Ok(()) };
+        let first = last + 1 - i64::try_from(events.len()).map_err(Error::internal)?;
+        let placed = events.iter().zip(halves).zip(first..);
+        let placed = placed.map(|((event, halves), sequence)| Arc::new(event.placed(Sequence(sequence), halves)));
+        self.store.0.log.committed(self.organization, placed.collect());
+        Ok(())
+    }
+
+    /// Runs the transaction to its end on a task of its own: a caller who goes away must not leave it half counted. Answers
+    /// what the last statement does, if that is a number.
+    async fn commit(&self, block: Block) -> Result<Option<i64>, WriteFailure> {
         let writing = self.store.0.cache.write(self.organization, block.credentials);
         let (store, text) = (self.store.clone(), block.text());
         let transaction = async move {
             let mut response = store.db().query(text).bind(block.vars).await.map_err(errors::write)?;
-            let result = response.take::<Value>(0).map(drop).map_err(errors::write);
+            let answer = response.take::<Value>(0).map_err(errors::write);
+            let result = answer.map(|answer| i64::from_value(answer).ok());
             drop(writing);
             result
         };
@@ -252,11 +268,10 @@ impl Tenant {
     }
 }
 
-fn row_of(event: &NewEvent, environment: Environment) -> Object {
-    let (head, tail) = event.halves(environment);
+fn row_of(event: &NewEvent, (head, tail): &Halves, later: usize) -> Object {
     vars! {
         "kind" => event.kind.as_str(), "vendor" => event.vendor, "at" => event.id.created_at(),
-        "head" => head, "tail" => tail,
+        "head" => head.as_str(), "tail" => tail.as_str(), "later" => i64::try_from(later).unwrap_or(i64::MAX),
     }
 }
 

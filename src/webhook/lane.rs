@@ -179,6 +179,9 @@ impl Lane {
 
     /// Whether the next attempt has its slot; if not, it is waited for, behind those that came before.
     fn take_slot(&mut self) -> bool {
+        if self.slot.is_none() && self.queue.is_none() {
+            self.slot = free(&self.slots).zip(free(&self.shared.slots.all));
+        }
         if self.slot.is_none() {
             let (ours, all) = (Arc::clone(&self.slots), Arc::clone(&self.shared.slots.all));
             let queue = self.queue.get_or_insert_with(|| async move { (place(ours).await, place(all).await) }.boxed());
@@ -314,6 +317,11 @@ fn body(event: &Event) -> Bytes {
         }
     }
     Bytes::from_owner(Envelope(Arc::clone(&event.envelope)))
+}
+
+/// A place that nobody waits for.
+fn free(places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(places).try_acquire_owned().ok()
 }
 
 /// A place in a semaphore of ours, which nobody closes.
