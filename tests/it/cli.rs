@@ -1,5 +1,6 @@
 //! The command line as a person meets it: settings, their order, and one sentence for what cannot be done.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -236,7 +237,7 @@ async fn tell(folder: &Path, organization: &str, verdicts: &[&str]) {
             body: "{}".to_owned(),
         };
         assert!(tenant.keep_notification(&new).await.expect("it is kept"));
-        let kept = store.take_notifications(1).await.expect("it is due").remove(0);
+        let kept = store.take_notifications(1, 1, HashMap::new()).await.expect("it is due").remove(0);
         let verdict = model::notification::NotificationVerdict::parse(verdict);
         tenant.settle_notification(&kept, (verdict, Some("because".to_owned())), None).await.expect("it is settled");
     }

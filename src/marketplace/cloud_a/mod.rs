@@ -3,10 +3,11 @@
 //! - `metering`: reports of usage.
 //! - `catalog`: private offers, by change sets.
 //! - `agreements`: what was bought.
-//! - `notices`: what it tells of that.
+//! - `notices`: what it tells of that; `known`: what that comes to.
 
 pub mod agreements;
 pub mod catalog;
+mod known;
 pub mod metering;
 pub mod notices;
 
