@@ -1,13 +1,13 @@
 //! What marketplaces told us, over GraphQL.
 
-use async_graphql::{Context, ID, Object, Result};
+use async_graphql::{Context, ID, InputObject, Object, Result};
 
 use super::call;
 use super::connections::{Records, connect, page_size, payload};
 use super::errors::fault;
 use crate::model;
 use crate::model::filter::Order;
-use crate::model::notification::{NotificationFilter, NotificationVerdict};
+use crate::model::notification::NotificationVerdict;
 use crate::model::page::{ListName, PageRequest};
 use crate::model::scope::Scope;
 use crate::model::time::Timestamp;
@@ -73,6 +73,25 @@ impl From<model::notification::Notification> for Notification {
     }
 }
 
+/// Which notifications; all conditions hold.
+#[derive(InputObject)]
+pub struct NotificationFilter {
+    vendor: Option<Vendor>,
+    /// One of these.
+    verdict: Option<Vec<NotificationVerdict>>,
+    /// True: only those that wait for a verdict; false: only those that have one.
+    waiting: Option<bool>,
+    /// The subscription, the agreement or the change set.
+    subject: Option<String>,
+}
+
+impl From<NotificationFilter> for model::notification::NotificationFilter {
+    fn from(filter: NotificationFilter) -> Self {
+        let NotificationFilter { vendor, verdict, waiting, subject } = filter;
+        Self { vendor, verdicts: verdict, waiting, subject }
+    }
+}
+
 payload!(NotificationPayload, notification: Notification);
 
 #[derive(Default)]
@@ -92,14 +111,9 @@ impl NotificationQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "How many, 20 unless told; above 100 means 100.")] first: Option<i32>,
         #[graphql(desc = "The cursor to continue after.")] after: Option<String>,
-        vendor: Option<Vendor>,
-        #[graphql(desc = "With one of these verdicts.")] verdict: Option<Vec<NotificationVerdict>>,
-        #[graphql(desc = "True: only those that wait for a verdict; false: only those that have one.")] waiting: Option<
-            bool,
-        >,
-        #[graphql(desc = "The subscription, the agreement or the change set.")] subject: Option<String>,
+        filter: Option<NotificationFilter>,
     ) -> Option<Result<Records<Notification>>> {
-        let filter = NotificationFilter { vendor, verdicts: verdict, waiting, subject };
+        let filter = filter.map(model::notification::NotificationFilter::from).unwrap_or_default();
         Some(page(ctx, first, after, filter).await)
     }
 }
@@ -112,7 +126,7 @@ async fn page(
     ctx: &Context<'_>,
     first: Option<i32>,
     after: Option<String>,
-    filter: NotificationFilter,
+    filter: model::notification::NotificationFilter,
 ) -> Result<Records<Notification>> {
     let (continued, request) = (after.is_some(), PageRequest::from_arguments(first, after));
     let page = notifications::list(call(ctx), filter, request).await.map_err(fault)?;

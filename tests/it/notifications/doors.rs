@@ -348,19 +348,19 @@ async fn those_that_wait_and_those_that_failed_are_found() {
     };
     for (arguments, expected) in [
         ("", "654321"),
-        ("(waiting: true)", "64"),
-        ("(waiting: true, first: 1)", "6…"),
-        ("(waiting: false)", "5321"),
-        ("(waiting: false, first: 2)", "53…"),
-        ("(verdict: FAILED)", "52"),
-        ("(verdict: [APPLIED, FAILED], first: 2)", "52…"),
-        ("(verdict: [FAILED], waiting: true)", ""),
-        ("(verdict: [])", ""),
-        ("(vendor: CLOUD_A, waiting: true)", "64"),
-        ("(vendor: CLOUD_B, waiting: true)", ""),
-        ("(subject: \"op-4\", waiting: true)", "4"),
-        ("(subject: \"op-4\", verdict: FAILED)", ""),
-        ("(subject: \"op-5\", verdict: [FAILED, IGNORED])", "5"),
+        ("(filter: { waiting: true })", "64"),
+        ("(filter: { waiting: true }, first: 1)", "6…"),
+        ("(filter: { waiting: false })", "5321"),
+        ("(filter: { waiting: false }, first: 2)", "53…"),
+        ("(filter: { verdict: FAILED })", "52"),
+        ("(filter: { verdict: [APPLIED, FAILED] }, first: 2)", "52…"),
+        ("(filter: { verdict: [FAILED], waiting: true })", ""),
+        ("(filter: { verdict: [] })", ""),
+        ("(filter: { vendor: CLOUD_A, waiting: true })", "64"),
+        ("(filter: { vendor: CLOUD_B, waiting: true })", ""),
+        ("(filter: { subject: \"op-4\", waiting: true })", "4"),
+        ("(filter: { subject: \"op-4\", verdict: FAILED })", ""),
+        ("(filter: { subject: \"op-5\", verdict: [FAILED, IGNORED] })", "5"),
     ] {
         assert_eq!(find(arguments).await, expected, "{arguments}");
     }
