@@ -128,14 +128,14 @@ async fn a_running_service_applies_what_it_is_told_and_stops() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), settled(2)).await.expect("both are applied");
+    tokio::time::timeout(Duration::from_mins(1), settled(2)).await.expect("both are applied");
     assert_eq!(entitlement(&market).await.status, Active);
     act_on(&market, &agreement, "cancel", json!({})).await;
-    tokio::time::timeout(Duration::from_secs(60), settled(3)).await.expect("the end is applied");
+    tokio::time::timeout(Duration::from_mins(1), settled(3)).await.expect("the end is applied");
     assert_eq!(entitlement(&market).await.status, Cancelled);
 
     let Market { app, simulator, .. } = market;
     let app = Arc::into_inner(app).expect("nobody else has it");
     simulator.stop().await;
-    tokio::time::timeout(Duration::from_secs(60), app.app.stop()).await.expect("the workers end");
+    tokio::time::timeout(Duration::from_mins(1), app.app.stop()).await.expect("the workers end");
 }
