@@ -187,17 +187,6 @@ impl Limiter {
         gauge.admit(limits, 1, now)
     }
 
-    /// Counts a unit that was used before anybody knew whose it is, also where none is left: whoever peeks many times at
-    /// once has to wait for the longer.
-    pub fn owe(&self, key: Key, limits: RateLimits, now: Timestamp) {
-        let now = now.as_millis();
-        let mut gauges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = admit_key(&mut gauges, key, now);
-        let gauge = gauges.entry(key).or_default();
-        gauge.forget(now);
-        gauge.add(now, 1, limits);
-    }
-
     /// What was admitted for applications since the last call.
     pub fn drain(&self) -> Vec<(ApplicationId, Vec<Hit>)> {
         let mut gauges = self.0.lock().unwrap_or_else(PoisonError::into_inner);

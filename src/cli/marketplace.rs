@@ -49,6 +49,9 @@ pub async fn run(command: MarketplaceCommand) -> Result<(), String> {
                 println!("{}", json!(found));
             } else {
                 found.iter().for_each(show);
+                if found.is_empty() {
+                    println!("There is none. A comparison that failed says so in the service's log.");
+                }
             }
         }
         MarketplaceCommand::Adopt { organization, vendor, kind, subject, database } => {

@@ -61,7 +61,8 @@ async fn open(options: &DatabaseOptions) -> Result<Store, String> {
 
 /// The person at the command line, in an organization that exists.
 async fn operator(store: &Store, organization: &str) -> Result<Call, String> {
-    let unknown = || format!("There is no organization {organization} in this database.");
+    let unknown =
+        || format!("There is no organization {organization} in this database and environment (see --environment).");
     let organization = OrganizationId::parse(organization).ok_or_else(unknown)?;
     if !store.organization_exists(organization).await.map_err(plainly)? {
         return Err(unknown());

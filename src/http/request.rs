@@ -70,16 +70,10 @@ pub fn charge_client(services: &Services, address: IpAddr) -> Result<()> {
     services.limiter.take(Key::address(address), services.settings.address_limits, 1, now).map(drop)
 }
 
-/// Whether an address may make a request that may turn out to be answered for: [`owe_address`] counts it if not.
+/// Whether an address may make a request that may turn out to be answered for: [`charge_address`] counts it if not.
 pub fn peek_address(services: &Services, parts: &Parts) -> Result<()> {
     let key = Key::address(client_address(&services.settings, parts));
     services.limiter.peek(key, services.settings.address_limits, services.store.clock().now())
-}
-
-/// Counts a request that was let in and that nobody answers for.
-pub fn owe_address(services: &Services, parts: &Parts) {
-    let key = Key::address(client_address(&services.settings, parts));
-    services.limiter.owe(key, services.settings.address_limits, services.store.clock().now());
 }
 
 /// The client's address: the connection's, or what the nearest proxy that we trust says of it.

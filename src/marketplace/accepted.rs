@@ -42,6 +42,8 @@ struct Sums {
     confirmed_at: Option<Timestamp>,
     /// Rows without a last word.
     open: Vec<(MeteringId, usize, Decimal)>,
+    /// Whether there is a row that failed here: the marketplace may have that one.
+    has_failed: bool,
 }
 
 /// What came of a place.
@@ -115,22 +117,15 @@ impl Sums {
             return None;
         }
         let all = self.open.iter().fold(Decimal::ZERO, |sum, (_, _, quantity)| sum + *quantity);
-        let mut single = self.open.iter().filter(|(_, _, quantity)| *quantity == more);
-        let rows: Vec<_> = match (all == more, single.next(), single.next()) {
-            (true, ..) => self.open.iter().collect(),
-            (false, Some(row), None) => vec![row],
-            _ if self.open.is_empty() => {
-                return Some(Finding::Unclear(
-                    "it was reported elsewhere, or in a report that has failed here: do not report it again",
-                ));
-            }
-            _ => {
-                return Some(Finding::Unclear(
-                    "it cannot be told which of the waiting rows it has: they are sent again",
-                ));
-            }
-        };
-        Some(Finding::Accepted(rows.into_iter().map(|(report, row, _)| (*report, *row)).collect()))
+        // Anything less certain could confirm a row that the marketplace never had, which would never be billed.
+        if all == more && !self.has_failed {
+            return Some(Finding::Accepted(self.open.iter().map(|(report, row, _)| (*report, *row)).collect()));
+        }
+        Some(Finding::Unclear(if self.open.is_empty() {
+            "it was reported elsewhere, or in a report that has failed here: do not report it again"
+        } else {
+            "it cannot be told which of the waiting rows it has: they are sent again"
+        }))
     }
 }
 
@@ -186,7 +181,7 @@ fn add(sums: &mut BTreeMap<Place, Sums>, report: &MeteringSubmission, since: Tim
                 sums.confirmed_at = sums.confirmed_at.max(Some(report.updated_at));
             }
             None | Some(Verdict::VendorError) if is_open => sums.open.push((report.id, index, row.billed_quantity)),
-            _ => {}
+            _ => sums.has_failed = true,
         }
     }
 }

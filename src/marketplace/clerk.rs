@@ -21,8 +21,7 @@ use crate::store::{Store, Tenant};
 const PORTION: usize = 50;
 /// How often it is looked whether an account was connected.
 const NO_ACCOUNT: TimeDelta = TimeDelta::minutes(5);
-/// How long offers of an account are worked on at once. With what usage takes before and one call after it, it is within
-/// the lease.
+/// How long an account is worked on before another offer is begun. With the steps of the last one it is within the lease.
 const PATIENCE: Duration = Duration::from_secs(40);
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
@@ -89,8 +88,8 @@ impl Clerk {
         };
         let (offers, usage): (Vec<_>, Vec<_>) =
             errands.into_iter().partition(|taken| matches!(taken.errand, Errand::Offer(_)));
-        reporter::report(tenant, &adapter, usage).await?;
         let (began, mut reached) = (Instant::now(), true);
+        reporter::report(tenant, &adapter, usage).await?;
         for taken in offers {
             if reached && began.elapsed() < PATIENCE {
                 reached = publisher::advance(tenant, &adapter, &taken).await?;

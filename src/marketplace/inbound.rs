@@ -23,7 +23,7 @@ use super::{cloud_a, cloud_b};
 use crate::error::{Error, TokenProblem};
 use crate::http::Services;
 use crate::http::failure::Failure;
-use crate::http::request::{authorization, charge_address, owe_address, peek_address};
+use crate::http::request::{authorization, charge_address, peek_address};
 use crate::model::id::OrganizationId;
 use crate::model::notification::NewNotification;
 use crate::model::vendor::Vendor;
@@ -103,12 +103,12 @@ impl Inbound {
                 self.inbox.nudge();
                 Ok(())
             }
+            // It may well be the marketplace that asks, whose credit must not go with its own keys.
             (_, Err(Doubt::Unknown(error))) => {
-                owe_address(&self.services, &parts);
                 Err(failed(Error::Unavailable(format!("the keys of {organization}'s marketplace: {error}"))))
             }
             (tenant, doubt) => {
-                owe_address(&self.services, &parts);
+                charge_address(&self.services, &parts).map_err(failed)?;
                 if let (Some(tenant), Err(Doubt::Refused(why))) = (tenant, doubt) {
                     self.note(&tenant, vendor, why).await;
                 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::adapter::Adapter;
 use super::adapters::Adapters;
@@ -25,6 +26,8 @@ use crate::store::{Store, Tenant};
 
 /// What an organization has in hand at once: a marketplace that answers slowly must not hold up those of others.
 const SHARE: usize = 16;
+/// How long applying one may take: within the lease.
+const LONGEST: Duration = Duration::from_secs(150);
 /// After so many tries, which take a day, it is given up.
 const TRIES: u32 = 293;
 /// How many are looked at together when they are forgotten.
@@ -50,7 +53,7 @@ impl Worker for Inbox {
     type Owner = OrganizationId;
 
     const INTERVAL: Duration = Duration::from_millis(250);
-    const AT_ONCE: usize = 64;
+    const AT_ONCE: usize = 256;
     const WHAT: &'static str = "notifications";
 
     async fn take(self: &Arc<Self>, hands: &mut Hands<OrganizationId>) -> Result<usize> {
@@ -100,7 +103,8 @@ impl Inbox {
 
     async fn handle(&self, notification: Notification) {
         let tenant = self.store.tenant(notification.organization_id, None);
-        let outcome = self.apply(&tenant, &notification).await;
+        let late = |_| Err(Trouble::Later("it took too long".to_owned()));
+        let outcome = timeout(LONGEST, self.apply(&tenant, &notification)).await.unwrap_or_else(late);
         let (verdict, reason) = match outcome {
             Ok(Outcome::Applied(done)) => (Some(NotificationVerdict::Applied), done),
             Ok(Outcome::Ignored(why)) | Err(Trouble::Moot(why)) => (Some(NotificationVerdict::Ignored), why),

@@ -22,6 +22,8 @@ const TABLE: &str = "notification";
 pub const RETENTION: TimeDelta = TimeDelta::days(90);
 /// Notifications of one contract that are looked at together: the newest.
 const OF_ONE: i64 = 500;
+/// How much longer than the first of a subject the others wait, until it has its verdict.
+const BEHIND: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Clone, SurrealValue)]
 struct Row {
@@ -147,19 +149,25 @@ impl DueRow {
         self.first.as_ref().is_none_or(|first| first.id == self.row.id)
     }
 
-    /// The first of a subject is leased; those behind it wait with it, so that they fill no portion meanwhile. What is not
-    /// taken stays where it is.
+    /// The first of a subject is leased; those behind it wait a little longer than it does, so that they never fill the
+    /// portion that it should be found in. What could be taken, but is not, stays where it is.
     fn moved(&self, own: &[RecordId], now: Timestamp, leased: Timestamp) -> Option<Object> {
-        let first = self.first.as_ref().map_or(&self.row.id, |first| &first.id);
-        let to = if own.contains(first) { leased } else { self.first.as_ref().map_or(now, |first| first.due) };
-        (to > now).then(|| vars! { "id" => self.row.id.clone(), "was" => self.due, "to" => to })
+        let to = match &self.first {
+            _ if own.contains(&self.row.id) => leased,
+            Some(first) if first.id != self.row.id => {
+                let turn = if own.contains(&first.id) { leased } else { first.due.max(now) };
+                turn.plus(BEHIND)
+            }
+            _ => return None,
+        };
+        Some(vars! { "id" => self.row.id.clone(), "was" => self.due, "to" => to })
     }
 }
 
-/// After a verdict the next of the subject is due at once.
+/// A verdict stands, whatever somebody says who has lost the lease. After it the next of the subject is due at once.
 const SETTLE: &str = "{
     UPDATE $record SET verdict = $verdict, reason = $reason, tries = $tries, due = $due, aged_from =
-        IF $verdict = NONE OR !dated { $never } ELSE IF at > $now { at } ELSE { $now } RETURN NONE;
+        IF $verdict = NONE OR !dated { $never } ELSE IF at > $now { at } ELSE { $now } WHERE verdict = NONE RETURN NONE;
     IF $verdict != NONE AND $subject != '' {
         LET $next = SELECT id, at, key FROM notification WITH INDEX notification_open
             WHERE organization = $org AND subject = $subject AND due < $never ORDER BY at ASC, key DESC LIMIT 1;

@@ -1,20 +1,23 @@
 //! One marketplace is slow, but answers: whoever sells there waits, and nobody else does.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use mercato::marketplace::hands::{Worker, work};
+use mercato::model::notification::{NewNotification, NotificationVerdict};
+use mercato::model::vendor::Vendor;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::harness::Market;
+use crate::harness::{Market, TestApp};
 
 /// More calls than are made.
 const CALLS: u64 = 1_000_000;
 /// What a machine that is busy with other things may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// An organization whose marketplaces take ten minutes for each answer, and one beside it.
 async fn slow_and_fast() -> (Market, Market) {
@@ -145,4 +148,41 @@ async fn accounts_of_others_are_compared() {
         data["data"]["marketplaceDifferences"].as_array().is_some_and(|found| found.len() == 1)
     })
     .await;
+}
+
+/// More than are looked at together wait behind the first of their subscription, which is tried again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_behind_one_that_waits_fill_no_portion() {
+    const PORTION: usize = 4;
+    let app = TestApp::new().await;
+    let tenant = app.store.tenant(app.organization("Acme").await, None);
+    for number in 0..3 * PORTION {
+        let new = NewNotification {
+            vendor: Vendor::CloudB,
+            external_id: format!("op-{number:02}"),
+            kind: "Renew".to_owned(),
+            subject: "sub-1".to_owned(),
+            occurred_at: Some(app.clock.now()),
+            body: "{}".to_owned(),
+        };
+        tenant.keep_notification(&new).await.expect("it is kept");
+        app.advance(TimeDelta::milliseconds(1));
+    }
+    let mut tries = 0;
+    for _ in 0..60 {
+        for first in app.store.take_notifications(PORTION, PORTION, HashMap::new()).await.expect("a look") {
+            assert_eq!(first.external_id, "op-00", "nothing goes before it");
+            tries += 1;
+            let verdict = (tries == 4).then_some(NotificationVerdict::Applied);
+            let due = verdict.is_none().then(|| app.clock.now().plus(TimeDelta::seconds(5)));
+            tenant.settle_notification(&first, (verdict, None), due).await.expect("it is settled");
+        }
+        if tries == 4 {
+            break;
+        }
+        app.advance(TimeDelta::seconds(1));
+    }
+    assert_eq!(tries, 4);
+    let next = app.store.take_notifications(PORTION, PORTION, HashMap::new()).await.expect("a look");
+    assert_eq!(next.iter().map(|next| next.external_id.as_str()).collect::<Vec<_>>(), ["op-01"]);
 }

@@ -178,21 +178,18 @@ async fn windows_are_shared_through_the_database() {
     party.get(PATH).await.refused(429, "RATE_LIMITED");
 }
 
-/// Whoever peeks many times at once and owes afterwards waits until all of it has left the window.
+/// Who only looks spends nothing, and sees when nothing is left.
 #[test]
-fn what_is_owed_counts_beyond_the_limit() {
+fn a_peek_takes_nothing() {
     let (limiter, clock) = (Limiter::default(), mercato::clock::Clock::manual());
     let (key, limits) = (Key::address([127, 0, 0, 1].into()), RateLimits { hour: 100, minute: 3 });
-    for _ in 0..5 {
-        limiter.owe(key, limits, clock.now());
-        clock.advance(TimeDelta::seconds(1));
-    }
-    clock.advance(TimeDelta::seconds(56));
-    limiter.peek(key, limits, clock.now()).expect_err("three of five are left");
-    clock.advance(TimeDelta::seconds(1));
     for _ in 0..3 {
-        limiter.peek(key, limits, clock.now()).expect("a peek takes nothing");
+        limiter.peek(key, limits, clock.now()).expect("there is room");
+        limiter.take(key, limits, 1, clock.now()).expect("a peek took nothing");
     }
-    limiter.peek(Key::address([127, 0, 0, 2].into()), limits, clock.now()).expect("another address owes nothing");
+    limiter.peek(key, limits, clock.now()).expect_err("the window is full");
+    limiter.peek(Key::address([127, 0, 0, 2].into()), limits, clock.now()).expect("another address has its own");
+    clock.advance(TimeDelta::minutes(1));
+    limiter.peek(key, limits, clock.now()).expect("the window has passed");
     limiter.peek(key, RateLimits { hour: 0, minute: 0 }, clock.now()).expect_err("nothing is admitted");
 }
