@@ -50,7 +50,7 @@ pub async fn run(command: MarketplaceCommand) -> Result<(), String> {
             } else {
                 found.iter().for_each(show);
                 if found.is_empty() {
-                    println!("There is none. A comparison that failed says so in the service's log.");
+                    println!("There is none.");
                 }
             }
         }

@@ -49,14 +49,16 @@ impl Worker for Reconciler {
         for (place, subjects) in orders {
             count += subjects.len();
             let reconciler = Arc::clone(self);
-            let task = async move { reconciler.adopt_all(place, subjects).await };
-            begin(hands, place, ADOPTING, task);
+            let late = |_| Err(Error::Unavailable("it took too long".to_owned()));
+            let task =
+                async move { timeout(ADOPTING, reconciler.adopt_all(place, subjects)).await.unwrap_or_else(late) };
+            begin(hands, place, task);
         }
         if hands.room() > 0 {
             for place in self.store.take_comparisons(room(hands), &busy(hands)).await? {
                 count += 1;
                 let reconciler = Arc::clone(self);
-                begin(hands, place, COMPARING, async move { reconciler.compare(place).await });
+                begin(hands, place, async move { reconciler.compare(place).await });
             }
         }
         Ok(count)
@@ -71,17 +73,11 @@ fn busy(hands: &Hands<Place>) -> Vec<Place> {
     hands.load().into_keys().collect()
 }
 
-/// Does something for an account, within its time.
-fn begin(
-    hands: &mut Hands<Place>,
-    place: Place,
-    patience: Duration,
-    task: impl Future<Output = Result<()>> + Send + 'static,
-) {
+/// Does something for an account.
+fn begin(hands: &mut Hands<Place>, place: Place, task: impl Future<Output = Result<()>> + Send + 'static) {
     let (organization, vendor) = place;
     hands.begin(place, async move {
-        let late = || Err(Error::Unavailable("it took too long".to_owned()));
-        if let Err(error) = timeout(patience, task).await.unwrap_or_else(|_| late()) {
+        if let Err(error) = task.await {
             tracing::warn!(%organization, %vendor, %error, cause = error.cause(), "a marketplace could not be compared");
         }
     });
@@ -97,33 +93,19 @@ impl Reconciler {
         hands::run(self).await
     }
 
-    /// Whatever of it can be had is kept, also when the rest cannot.
+    /// What could not be compared is listed as well: nothing found must not look like nothing different.
     async fn compare(&self, (organization, vendor): Place) -> Result<()> {
         let tenant = &self.store.tenant(organization, None);
         let Some(adapter) = self.adapters.of(tenant, vendor).await? else { return Ok(()) };
-        let listed = adapter.contracts().await.map_err(MarketplaceError::unavailable)?;
-        let operations = match &adapter {
-            Adapter::CloudA(_) => Ok(Vec::new()),
-            Adapter::CloudB(cloud) => cloud_b::notices::untold(tenant, cloud, &listed).await,
-        };
-        let now = tenant.clock().now();
-        let named = |kind| move |(id, what)| Difference::new(vendor, kind, id, what, now);
-        let operations = operations.map(|found| found.into_iter().map(named(DifferenceKind::Operation)).collect());
-        let contracts = contracts(tenant, vendor, listed).await;
-        let contracts = contracts.map(|found| found.into_iter().map(named(DifferenceKind::Contract)).collect());
-        let mut kept = Ok(());
-        for (kind, found) in [
-            (DifferenceKind::Contract, contracts),
-            (DifferenceKind::Operation, operations),
-            (DifferenceKind::Usage, accepted::compare(tenant, &adapter).await),
-        ] {
-            let found: Result<Vec<Difference>> = found;
-            kept = match found {
-                Ok(found) => tenant.keep_differences(vendor, kind, &found).await.and(kept),
-                Err(error) => Err(error),
-            };
-        }
-        kept
+        let late = |_| Err(Error::Unavailable("it took too long".to_owned()));
+        let compared = timeout(COMPARING, look(tenant, vendor, &adapter)).await.unwrap_or_else(late);
+        let failed = compared.as_ref().err().map(|error| {
+            // What is wrong inside is for the log.
+            let why = if let Error::Unavailable(why) = error { why.clone() } else { error.to_string() };
+            let (id, what) = (vendor.to_string(), format!("could not be compared: {why}"));
+            Difference::new(vendor, DifferenceKind::Account, id, what, tenant.clock().now()).for_a_person()
+        });
+        tenant.keep_differences(vendor, DifferenceKind::Account, failed.as_slice()).await.and(compared)
     }
 
     /// Adopts what the marketplace has of these by now. What may work later is still ordered.
@@ -146,7 +128,9 @@ impl Reconciler {
                     cloud_b::notices::adopt(tenant, cloud, &subject.id).await
                 }
                 (_, DifferenceKind::Usage) => accepted::adopt(tenant, &adapter, &subject.id).await,
-                (Adapter::CloudA(_), DifferenceKind::Operation) => Ok(Outcome::Ignored("it has none".to_owned())),
+                (Adapter::CloudA(_), DifferenceKind::Operation) | (_, DifferenceKind::Account) => {
+                    Ok(Outcome::Ignored("there is nothing to adopt".to_owned()))
+                }
             };
             tracing::info!(%organization, %vendor, ?subject, ?outcome, "a difference was adopted");
             if !matches!(outcome, Err(Trouble::Later(_))) {
@@ -155,6 +139,33 @@ impl Reconciler {
         }
         Ok(())
     }
+}
+
+/// Whatever can be compared is kept, also when the rest cannot.
+async fn look(tenant: &Tenant, vendor: Vendor, adapter: &Adapter) -> Result<()> {
+    let listed = adapter.contracts().await.map_err(MarketplaceError::unavailable)?;
+    let operations = match adapter {
+        Adapter::CloudA(_) => Ok(Vec::new()),
+        Adapter::CloudB(cloud) => cloud_b::notices::untold(tenant, cloud, &listed).await,
+    };
+    let now = tenant.clock().now();
+    let named = |kind| move |(id, what)| Difference::new(vendor, kind, id, what, now);
+    let operations = operations.map(|found| found.into_iter().map(named(DifferenceKind::Operation)).collect());
+    let contracts = contracts(tenant, vendor, listed).await;
+    let contracts = contracts.map(|found| found.into_iter().map(named(DifferenceKind::Contract)).collect());
+    let mut kept = Ok(());
+    for (kind, found) in [
+        (DifferenceKind::Contract, contracts),
+        (DifferenceKind::Operation, operations),
+        (DifferenceKind::Usage, accepted::compare(tenant, adapter).await),
+    ] {
+        let found: Result<Vec<Difference>> = found;
+        kept = match found {
+            Ok(found) => tenant.keep_differences(vendor, kind, &found).await.and(kept),
+            Err(error) => Err(error),
+        };
+    }
+    kept
 }
 
 /// The contracts that are different, and in what.

@@ -8,6 +8,8 @@ use super::vendor::Vendor;
 super::wire_enum! {
     /// What is different.
     DifferenceKind {
+        /// The account itself: its marketplace could not be compared the last time.
+        Account = "ACCOUNT",
         /// A subscription or an agreement.
         Contract = "CONTRACT",
         /// A change of a subscription that waits for our word.
@@ -21,7 +23,7 @@ super::wire_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Subject {
     pub kind: DifferenceKind,
-    /// The subscription or agreement; `subscription/operation`; the usage report, or `whose/dimension/day`.
+    /// The marketplace; the subscription or agreement; `subscription/operation`; the usage report, or `whose/dimension/day`.
     pub id: String,
 }
 

@@ -71,7 +71,9 @@ pub async fn act(call: &Call, stage: Option<&Stage>, id: &str, action: Action, c
         Vendor::CloudB => "subscriptions",
     };
     let answer = stage.control(Method::POST, &[place.vendor.as_str(), kind, &place.id, word], &change).await?;
-    Ok(Simulated::of(answer))
+    // An answer about an operation does not say of what it is one.
+    let simulated = Simulated::of(answer);
+    Ok(Simulated { id: simulated.id.or(Some(place.id)), ..simulated })
 }
 
 /// The buyer of a published offer of the organization accepts it, or it expires at once.

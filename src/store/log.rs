@@ -4,7 +4,7 @@
 //! - [`Tail`]: one reader, which knows the last event it was given. It meets every later one, in order, once.
 //! - `Channel`: what the tails of one organization share: the newest events, and the news that there are more.
 //! - the pump: one task per channel, which reads what was committed by another process, or here with an unknown outcome.
-//! - [`Recent`]: the newest events that this process committed itself, which it need not read again.
+//! - `Recent`: the newest events that this process committed itself, which it need not read again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

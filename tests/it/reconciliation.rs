@@ -1,5 +1,7 @@
 //! What a marketplace has otherwise than we, because we were never told: it is listed, and adopted when somebody asks.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use mercato::model::difference::{DifferenceKind, Subject};
 use mercato::model::vendor::Vendor::{self, CloudA, CloudB};
@@ -248,8 +250,8 @@ async fn usage_that_the_marketplace_lost_is_for_a_person() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_account_is_compared_each_hour() {
-    let market = Market::new().await;
-    let reconciler = &market.app.app.reconciler;
+    let mut market = Market::new().await;
+    let reconciler = Arc::clone(&market.app.app.reconciler);
     assert_eq!(reconciler.run().await.expect("a comparison"), 2, "both accounts, when they are connected");
     assert_eq!(reconciler.run().await.expect("a comparison"), 0);
     market.app.advance(TimeDelta::hours(1));
@@ -258,6 +260,13 @@ async fn every_account_is_compared_each_hour() {
     market.faults(json!({ "serverErrors": 1000 })).await;
     market.app.advance(TimeDelta::hours(1));
     assert_eq!(reconciler.run().await.expect("it goes on"), 2);
+    let failed = differences(&mut market).await;
+    assert_eq!(failed.iter().map(|one| &one["kind"]).collect::<Vec<_>>(), ["ACCOUNT", "ACCOUNT"], "{failed:?}");
+    assert!(failed[0]["what"].as_str().is_some_and(|what| what.contains("could not be compared")), "{failed:?}");
+    market.faults(json!({})).await;
+    market.app.advance(TimeDelta::hours(1));
+    assert_eq!(reconciler.run().await.expect("a comparison"), 2);
+    assert_eq!(differences(&mut market).await, Vec::<Value>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -180,7 +180,8 @@ async fn an_offer_is_rehearsed_from_its_creation_to_its_acceptance() {
         let (own, foreign) = if vendor == "cloud_a" { ("CANCEL", "UNSUBSCRIBE") } else { ("UNSUBSCRIBE", "CANCEL") };
         let wrong = mutate(&party, &format!("simulateAction(id: \"{made}\", action: {foreign})")).await;
         assert_eq!(wrong["data"]["it"]["userErrors"][0]["message"], json!(format!("is unknown at {vendor}")));
-        simulate(&party, &format!("simulateAction(id: \"{made}\", action: {own})")).await;
+        let acted = simulate(&party, &format!("simulateAction(id: \"{made}\", action: {own})")).await;
+        assert_eq!(acted["id"], json!(made), "{vendor}: {acted}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! What `cloud_a` tells of its agreements. Each notification is a picture of the agreement at its moment, and there is
-//! nobody to ask; so an agreement is what all pictures of it together show ([`Known`]), in whatever order they came.
+//! nobody to ask; so an agreement is what all pictures of it together show (`known`), in whatever order they came.
 
 use serde::Deserialize;
 use serde_json::Value;
