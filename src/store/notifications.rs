@@ -164,14 +164,15 @@ impl DueRow {
     }
 }
 
-/// A verdict stands, whatever somebody says who has lost the lease. After it the next of the subject is due at once.
+/// A verdict stands, whatever somebody says who has lost the lease. After it the next of the subject is due at once: that is
+/// written even where it already is, or a worker that has just seen the one before it unsettled would have it wait.
 const SETTLE: &str = "{
     UPDATE $record SET verdict = $verdict, reason = $reason, tries = $tries, due = $due, aged_from =
         IF $verdict = NONE OR !dated { $never } ELSE IF at > $now { at } ELSE { $now } WHERE verdict = NONE RETURN NONE;
     IF $verdict != NONE AND $subject != '' {
         LET $next = SELECT id, at, key FROM notification WITH INDEX notification_open
             WHERE organization = $org AND subject = $subject AND due < $never ORDER BY at ASC, key DESC LIMIT 1;
-        FOR $row IN $next { UPDATE $row.id SET due = $now WHERE due > $now RETURN NONE };
+        FOR $row IN $next { UPDATE $row.id SET due = $now RETURN NONE };
     };
 }";
 
