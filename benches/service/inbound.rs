@@ -1,5 +1,5 @@
-//! Notifications: how long a marketplace waits for the answer while others are told and the worker applies what came
-//! before. The floor is the bare commit of rows of that size, by as many writers. `cloud_b` stands in this process, with
+//! Notifications: how long a marketplace waits for the answer, at a rate that is kept whatever the answers take, while the
+//! worker applies what came before. The floor is the bare commit of rows of that size, at the same rate. `cloud_b` stands in this process, with
 //! its own keys: each of its notifications carries a real JWT, and applying it asks for the subscription.
 
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ use crate::place::Place;
 use crate::report::Line;
 use crate::scale::Scale;
 
-/// Senders at a time, half of them of each marketplace.
-const SENDERS: usize = 32;
+/// Notifications a second, half of them of each marketplace.
+const RATE: u32 = 200;
 /// How often each contract is told of.
 const TOLD: usize = 5;
 /// What was promised, in milliseconds.
@@ -56,8 +56,8 @@ pub async fn measure(scale: &Scale) -> Vec<Line> {
         Line::note("  from the last answer until all were applied", format!("{:.1} s", began.elapsed().as_secs_f64()));
     app.stop().await;
     vec![
-        against("answering a notification, 32 at a time, p50", &floor, &took, 500),
-        against("answering a notification, 32 at a time, p99", &floor, &took, 990),
+        against("answering a notification, 200 a second, p50", &floor, &took, 500),
+        against("answering a notification, 200 a second, p99", &floor, &took, 990),
         applied,
     ]
 }
@@ -72,25 +72,19 @@ fn against(what: &str, floor: &[Duration], ours: &[Duration], share: usize) -> L
 }
 
 /// How long each commit of a bare row took, sorted.
-async fn bare(each: usize) -> Vec<Duration> {
+async fn bare(count: usize) -> Vec<Duration> {
     let place = Place::new();
     drop(place.store().await);
     let db = place.raw().await;
-    let body = picture("agmt", "floor", 0).to_string();
-    all((0..SENDERS).map(|sender| {
+    let body = picture(0, "floor", 0).to_string();
+    at_rate((0..count).map(|number| {
         let (db, body) = (db.clone(), body.clone());
         async move {
-            let mut took = Vec::new();
-            for number in 0..each {
-                let record = RecordId::new("bare", format!("{sender}-{number}"));
-                let began = Instant::now();
-                // Commits of the same moment may collide; whoever lost commits again.
-                while let Err(error) = commit(&db, &record, &body).await {
-                    assert!(error.to_string().contains("can be retried"), "the row is new: {error}");
-                }
-                took.push(began.elapsed());
+            let record = RecordId::new("bare", i64::try_from(number).expect("it is small"));
+            // Commits of the same moment may collide; whoever lost commits again.
+            while let Err(error) = commit(&db, &record, &body).await {
+                assert!(error.to_string().contains("can be retried"), "the row is new: {error}");
             }
-            took
         }
     }))
     .await
@@ -102,38 +96,41 @@ async fn commit(db: &Surreal<Any>, record: &RecordId, body: &str) -> Result<(), 
     written.and_then(surrealdb::IndexedResults::check).map(drop)
 }
 
-async fn all<F>(senders: impl Iterator<Item = F>) -> Vec<Duration>
+/// How long each took from the moment when it should have begun, sorted.
+async fn at_rate<F>(requests: impl Iterator<Item = F>) -> Vec<Duration>
 where
-    F: Future<Output = Vec<Duration>> + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
-    let senders: tokio::task::JoinSet<_> = senders.collect();
-    let mut took: Vec<Duration> = senders.join_all().await.concat();
+    let (mut ticks, mut senders) = (tokio::time::interval(Duration::from_secs(1) / RATE), tokio::task::JoinSet::new());
+    for request in requests {
+        let due = ticks.tick().await;
+        senders.spawn(async move {
+            request.await;
+            due.elapsed()
+        });
+    }
+    let mut took = senders.join_all().await;
     took.sort_unstable();
     took
 }
 
 /// How long each answer took, sorted.
-async fn tell_all(app: &App, organization: OrganizationId, token: &str, each: usize) -> Vec<Duration> {
+async fn tell_all(app: &App, organization: OrganizationId, token: &str, count: usize) -> Vec<Duration> {
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    all((0..SENDERS).map(|sender| {
-        let (client, token, base) = (client.clone(), token.to_owned(), app.base_url.clone());
+    let contracts = count / TOLD;
+    at_rate((0..count).map(|number| {
+        let (contract, time) = (number % contracts, number / contracts);
+        let id = format!("{contract}-{time}");
+        let told = |vendor: &str| client.post(format!("{}/marketplace/{vendor}/{organization}", app.base_url));
+        let request = if contract.is_multiple_of(2) {
+            told("cloud_a").header("x-mercato-secret", "told").json(&picture(contract, &id, time))
+        } else {
+            told("cloud_b").bearer_auth(token).json(&reason_to_ask(contract, &id))
+        };
         async move {
-            let mut took = Vec::new();
-            for number in 0..each {
-                let (id, contract) = (format!("{sender}-{number}"), format!("{sender}-{}", number / TOLD));
-                let told = |vendor: &str| client.post(format!("{base}/marketplace/{vendor}/{organization}"));
-                let request = if sender % 2 == 0 {
-                    told("cloud_a").header("x-mercato-secret", "told").json(&picture(&contract, &id, number))
-                } else {
-                    told("cloud_b").bearer_auth(&token).json(&reason_to_ask(&contract, &id))
-                };
-                let began = Instant::now();
-                let answer = request.send().await.expect("the service answers");
-                took.push(began.elapsed());
-                assert_eq!(answer.status(), 200);
-                drop(answer.bytes().await.expect("the answer is whole"));
-            }
-            took
+            let answer = request.send().await.expect("the service answers");
+            assert_eq!(answer.status(), 200);
+            drop(answer.bytes().await.expect("the answer is whole"));
         }
     }))
     .await
@@ -151,20 +148,20 @@ async fn wait_until_applied(call: &Call) {
     }
 }
 
-fn picture(agreement: &str, id: &str, number: usize) -> Value {
-    let kind = if number.is_multiple_of(TOLD) { "Purchase Agreement Created" } else { "Purchase Agreement Amended" };
+fn picture(agreement: usize, id: &str, time: usize) -> Value {
+    let kind = if time == 0 { "Purchase Agreement Created" } else { "Purchase Agreement Amended" };
     json!({
         "version": "0", "id": id, "detail-type": kind, "source": "aws.agreement-marketplace", "time": now(),
         "detail": {
             "agreement": { "id": format!("agmt-{agreement}"), "intent": "NEW", "status": "ACTIVE",
                            "acceptanceTime": "2026-01-01T00:00:00Z", "startTime": "2026-01-01T00:00:00Z" },
             "acceptor": { "accountId": format!("buyer-{agreement}") }, "product": { "id": "lst_1", "code": "code-1" },
-            "license": { "arn": "arn:licence" }, "dimensions": [{ "key": "seats", "value": number + 1 }],
+            "license": { "arn": "arn:licence" }, "dimensions": [{ "key": "seats", "value": time + 1 }],
         },
     })
 }
 
-fn reason_to_ask(subscription: &str, id: &str) -> Value {
+fn reason_to_ask(subscription: usize, id: &str) -> Value {
     json!({ "id": id, "action": "Renew", "subscriptionId": format!("sub-{subscription}"), "publisherId": "publisher-1",
             "offerId": "lst_1", "planId": "gold", "timeStamp": now(), "status": "Succeeded" })
 }

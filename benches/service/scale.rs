@@ -63,7 +63,7 @@ impl Scale {
             fan_outs: 10,
             idle_subscribers: 2_000,
             backlog: 1_000_000,
-            notifications: 100,
+            notifications: 3_000,
             starts: 5,
             idle: Duration::from_secs(5),
         }
@@ -86,7 +86,7 @@ impl Scale {
             fan_outs: 5,
             idle_subscribers: 300,
             backlog: 10_000,
-            notifications: 10,
+            notifications: 300,
             starts: 1,
             idle: Duration::from_secs(1),
         }

@@ -21,6 +21,7 @@ use crate::model::id::{NotificationId, OrganizationId};
 use crate::model::notification::{Notification, NotificationVerdict};
 use crate::model::time::Timestamp;
 use crate::model::vendor::Vendor;
+use crate::store::inbox::{End, Turn};
 use crate::store::notifications::RETENTION;
 use crate::store::{Store, Tenant};
 
@@ -60,11 +61,16 @@ impl Worker for Inbox {
         if hands.room() == 0 {
             return Ok(0);
         }
-        let taken = self.store.take_notifications(hands.room(), SHARE, hands.load()).await?;
+        let taken = self.store.take_turns(hands.room(), SHARE, hands.load()).await?;
         let count = taken.len();
-        for notification in taken {
+        for turn in taken {
             let inbox = Arc::clone(self);
-            hands.begin(notification.organization_id, async move { inbox.handle(notification).await });
+            hands.begin(turn.organization, async move {
+                if let Err(error) = inbox.handle(&turn).await {
+                    let cause = error.cause();
+                    tracing::warn!(cause, "a notification came to no end; it is applied again after its lease");
+                }
+            });
         }
         Ok(count)
     }
@@ -101,25 +107,25 @@ impl Inbox {
         hands::run(self).await
     }
 
-    async fn handle(&self, notification: Notification) {
-        let tenant = self.store.tenant(notification.organization_id, None);
+    /// Applies the first notification that waits, and gives the turn back.
+    async fn handle(&self, turn: &Turn) -> Result<()> {
+        let tenant = self.store.tenant(turn.organization, None);
+        let Some(notification) = tenant.first_waiting(turn).await? else { return tenant.end_turn(turn).await };
         let late = |_| Err(Trouble::Later("it took too long".to_owned()));
         let outcome = timeout(LONGEST, self.apply(&tenant, &notification)).await.unwrap_or_else(late);
-        let (verdict, reason) = match outcome {
-            Ok(Outcome::Applied(done)) => (Some(NotificationVerdict::Applied), done),
-            Ok(Outcome::Ignored(why)) | Err(Trouble::Moot(why)) => (Some(NotificationVerdict::Ignored), why),
-            Err(Trouble::Later(why)) if notification.tries + 1 < TRIES => (None, why),
-            Err(Trouble::Later(why) | Trouble::Never(why)) => (Some(NotificationVerdict::Failed), why),
+        let (end, reason) = match outcome {
+            Ok(Outcome::Applied(done)) => (End::Verdict(NotificationVerdict::Applied), done),
+            Ok(Outcome::Ignored(why)) | Err(Trouble::Moot(why)) => (End::Verdict(NotificationVerdict::Ignored), why),
+            Err(Trouble::Later(why)) if notification.tries + 1 < TRIES => {
+                (End::Again(again(&tenant, notification.tries)), why)
+            }
+            Err(Trouble::Later(why) | Trouble::Never(why)) => (End::Verdict(NotificationVerdict::Failed), why),
         };
         tracing::info!(
-            notification = %notification.id, organization = %notification.organization_id, vendor = %notification.vendor,
-            kind = notification.kind, verdict = verdict.map(tracing::field::display), reason, "a notification"
+            notification = %notification.id, organization = %turn.organization, vendor = %notification.vendor,
+            kind = notification.kind, ?end, reason, "a notification"
         );
-        let due = verdict.is_none().then(|| again(&tenant, notification.tries));
-        let settled = tenant.settle_notification(&notification, (verdict, Some(bounded(&reason))), due).await;
-        if let Err(error) = settled {
-            tracing::warn!(cause = error.cause(), "a verdict was not written; the notification is applied again");
-        }
+        tenant.settle(turn, notification.id, end, bounded(&reason)).await
     }
 
     async fn apply(&self, tenant: &Tenant, notification: &Notification) -> std::result::Result<Outcome, Trouble> {

@@ -20,6 +20,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0005_differences", include_str!("schema/0005_differences.surql")),
     ("0006_retention", include_str!("schema/0006_retention.surql")),
     ("0007_bought", include_str!("schema/0007_bought.surql")),
+    ("0008_inbox", include_str!("schema/0008_inbox.surql")),
 ];
 
 /// What to do with a migration that was interrupted.

@@ -26,6 +26,7 @@ pub mod due;
 pub mod entitlements;
 mod errors;
 mod idempotency;
+pub mod inbox;
 mod lanes;
 mod lists;
 pub mod log;
@@ -143,6 +144,19 @@ impl Store {
         response.check().map(drop).map_err(errors::read)
     }
 
+    /// Repeats what collided with another process, for a while.
+    async fn insist<T, F: Future<Output = Result<T>>>(&self, run: impl Fn() -> F) -> Result<T> {
+        let mut pause = std::time::Duration::from_millis(2);
+        for _ in 1..INSIST {
+            match run().await {
+                Err(Error::Unavailable(_)) => tokio::time::sleep(pause.mul_f64(0.5 + self.clock().fraction())).await,
+                done => return done,
+            }
+            pause *= 2;
+        }
+        run().await
+    }
+
     /// Whether the database answers.
     pub async fn ping(&self) -> Result<()> {
         self.ask::<Option<i64>>("RETURN 1", Object::new()).await.map(drop)
@@ -207,21 +221,8 @@ pub fn page_queries() -> [&'static str; 2] {
     [pages::FIRST, pages::NEXT]
 }
 
-/// How often [`insist`] tries.
+/// How often [`Store::insist`] tries.
 const INSIST: u32 = 8;
-
-/// Repeats what collided with another process, for a while.
-async fn insist<T, F: Future<Output = Result<T>>>(run: impl Fn() -> F) -> Result<T> {
-    let mut pause = std::time::Duration::from_millis(2);
-    for _ in 1..INSIST {
-        match run().await {
-            Err(Error::Unavailable(_)) => tokio::time::sleep(pause).await,
-            done => return done,
-        }
-        pause *= 2;
-    }
-    run().await
-}
 
 /// Named values for a query.
 macro_rules! vars {

@@ -6,7 +6,7 @@ use surrealdb::types::{RecordId, SurrealValue, Value};
 
 use super::documents::never;
 use super::write::Block;
-use super::{Store, Tenant, insist, vars};
+use super::{Store, Tenant, vars};
 use crate::error::{Error, Result};
 use crate::model::id::{MeteringId, OrganizationId, PrivateOfferId};
 use crate::model::time::Timestamp;
@@ -136,14 +136,14 @@ impl Tenant {
             "errand" => self.errand_record(taken.errand), "revision" => taken.revision, "tries" => i64::from(tries),
             "due" => due.unwrap_or_else(never), "note" => note, "now" => self.clock().now(), "held" => taken.held,
         };
-        insist(|| self.store.run(KEEP, vars.clone())).await
+        self.store.insist(|| self.store.run(KEEP, vars.clone())).await
     }
 
     /// Writes down how far what was taken up is, and keeps it in hand. False when another has it.
     pub async fn note_errand(&self, taken: &Taken, note: &str) -> Result<bool> {
         const NOTE: &str = "UPDATE $errand SET note = $note WHERE held = $held RETURN VALUE true";
         let vars = vars! { "errand" => self.errand_record(taken.errand), "note" => note, "held" => taken.held };
-        let noted: Vec<bool> = insist(|| self.store.ask(NOTE, vars.clone())).await?;
+        let noted: Vec<bool> = self.store.insist(|| self.store.ask(NOTE, vars.clone())).await?;
         Ok(!noted.is_empty())
     }
 
@@ -157,7 +157,7 @@ impl Tenant {
             "errand" => self.errand_record(taken.errand), "revision" => taken.revision, "now" => self.clock().now(),
             "held" => taken.held,
         };
-        insist(|| self.store.run(END, vars.clone())).await
+        self.store.insist(|| self.store.run(END, vars.clone())).await
     }
 
     fn errand_record(&self, errand: Errand) -> RecordId {

@@ -57,8 +57,9 @@ impl Block {
         self.statements.is_empty()
     }
 
-    fn text(&self) -> String {
-        format!("{{ {} }}", self.statements)
+    /// The transaction, and its values.
+    pub(super) fn into_query(self) -> (String, Object) {
+        (format!("{{ {} }}", self.statements), self.vars)
     }
 }
 
@@ -254,9 +255,9 @@ impl Tenant {
     /// what the last statement does, if that is a number.
     async fn commit(&self, block: Block) -> Result<Option<i64>, WriteFailure> {
         let writing = self.store.0.cache.write(self.organization, block.credentials);
-        let (store, text) = (self.store.clone(), block.text());
+        let (store, (text, vars)) = (self.store.clone(), block.into_query());
         let transaction = async move {
-            let mut response = store.db().query(text).bind(block.vars).await.map_err(errors::write)?;
+            let mut response = store.db().query(text).bind(vars).await.map_err(errors::write)?;
             let answer = response.take::<Value>(0).map_err(errors::write);
             let result = answer.map(|answer| i64::from_value(answer).ok());
             drop(writing);

@@ -237,8 +237,11 @@ async fn tell(folder: &Path, organization: &str, verdicts: &[&str]) {
             body: "{}".to_owned(),
         };
         assert!(tenant.keep_notification(&new).await.expect("it is kept"));
-        let kept = store.take_notifications(1, 1, HashMap::new()).await.expect("it is due").remove(0);
+        let turn = store.take_turns(1, 1, HashMap::new()).await.expect("it is due").remove(0);
+        let kept = tenant.first_waiting(&turn).await.expect("a look").expect("it waits");
+        let again = store::inbox::End::Again(store.clock().now().plus(chrono::TimeDelta::hours(1)));
         let verdict = model::notification::NotificationVerdict::parse(verdict);
-        tenant.settle_notification(&kept, (verdict, Some("because".to_owned())), None).await.expect("it is settled");
+        let end = verdict.map_or(again, store::inbox::End::Verdict);
+        tenant.settle(&turn, kept.id, end, "because".to_owned()).await.expect("it is settled");
     }
 }

@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 use mercato::marketplace::hands::{Worker, work};
 use mercato::model::notification::{NewNotification, NotificationVerdict};
 use mercato::model::vendor::Vendor;
+use mercato::store::inbox::End;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -168,21 +169,24 @@ async fn those_behind_one_that_waits_fill_no_portion() {
         tenant.keep_notification(&new).await.expect("it is kept");
         app.advance(TimeDelta::milliseconds(1));
     }
-    let mut tries = 0;
-    for _ in 0..60 {
-        for first in app.store.take_notifications(PORTION, PORTION, HashMap::new()).await.expect("a look") {
-            assert_eq!(first.external_id, "op-00", "nothing goes before it");
-            tries += 1;
-            let verdict = (tries == 4).then_some(NotificationVerdict::Applied);
-            let due = verdict.is_none().then(|| app.clock.now().plus(TimeDelta::seconds(5)));
-            tenant.settle_notification(&first, (verdict, None), due).await.expect("it is settled");
+    for tries in 1..=4 {
+        let turns = app.store.take_turns(PORTION, PORTION, HashMap::new()).await.expect("a look");
+        let [turn] = turns.as_slice() else { panic!("{} turns of one contract", turns.len()) };
+        let first = tenant.first_waiting(turn).await.expect("a look").expect("one waits");
+        assert_eq!(first.external_id, "op-00", "nothing goes before it");
+        let pause = TimeDelta::seconds(5);
+        let end = if tries == 4 {
+            End::Verdict(NotificationVerdict::Applied)
+        } else {
+            End::Again(app.clock.now().plus(pause))
+        };
+        tenant.settle(turn, first.id, end, String::new()).await.expect("it is settled");
+        if tries < 4 {
+            assert!(app.store.take_turns(PORTION, PORTION, HashMap::new()).await.expect("a look").is_empty());
+            app.advance(pause);
         }
-        if tries == 4 {
-            break;
-        }
-        app.advance(TimeDelta::seconds(1));
     }
-    assert_eq!(tries, 4);
-    let next = app.store.take_notifications(PORTION, PORTION, HashMap::new()).await.expect("a look");
-    assert_eq!(next.iter().map(|next| next.external_id.as_str()).collect::<Vec<_>>(), ["op-01"]);
+    let turns = app.store.take_turns(PORTION, PORTION, HashMap::new()).await.expect("a look");
+    let next = tenant.first_waiting(&turns[0]).await.expect("a look").expect("one waits");
+    assert_eq!(next.external_id, "op-01");
 }
