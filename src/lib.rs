@@ -98,16 +98,18 @@
 //!
 //! # What happens to a notification of a marketplace
 //!
-//! 1. An address that was refused too often is refused at once. [`marketplace::inbound`] asks the organization's adapter whether it is the marketplace: a secret, or a JWT by keys
-//!    that are fetched once and remembered. Whoever it is not gets one answer for all, and an audit entry.
-//! 2. The body is kept as it came, once for each of the marketplace's ids, and answered with 200. Nothing of it was done.
-//! 3. [`marketplace::inbox`] is woken, and looks by itself. It takes up the first of each contract that has no verdict;
-//!    `due` is its lease.
+//! 1. An address that was refused too often is refused at once. [`marketplace::inbound`] asks the organization's adapter
+//!    whether it is the marketplace: a secret, or a JWT by keys that are fetched once and remembered. Whoever it is not gets
+//!    one answer for all, and an audit entry.
+//! 2. The body is kept as it came, once for each of the marketplace's ids, and answered with 200. Nothing of it was done, but
+//!    its contract stands in [`store::inbox`] now.
+//! 3. [`marketplace::inbox`] is woken, and looks by itself. Whoever takes a contract's turn applies the first of its
+//!    notifications that have no verdict; `held` is the lease.
 //! 4. `cloud_b`'s is a reason to ask: the change is acknowledged, the subscription fetched. `cloud_a`'s is a picture: the
 //!    agreement is what all pictures of it show.
 //! 5. `marketplace::converge` finds or creates customer and entitlement, and takes steps of [`model::lifecycle`] until there
 //!    is no difference left. So order and number of notifications do not matter.
-//! 6. The verdict and its reason are written, and the next of the contract is due. After 90 days it is forgotten, unless
+//! 6. The verdict and its reason are written, and the turn is given back, in one transaction. After 90 days it is forgotten, unless
 //!    `cloud_a`'s agreement lives: that is known by its pictures alone.
 //!
 //! # What happens to a notification that never comes

@@ -18,6 +18,9 @@ use crate::model::vendor::Vendor;
 /// Whose marketplace is worked with.
 pub type Place = (OrganizationId, Vendor);
 
+/// How long a worker rests after a look, as a multiple of what the look took: however much waits, looking for it takes no more
+/// than a fifth of the time.
+const REST: u32 = 4;
 /// How long a process that stops waits for marketplaces.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -117,8 +120,7 @@ pub async fn work<W: Worker>(worker: Arc<W>, mut stop: watch::Receiver<bool>) {
             tracing::warn!(cause = error.cause(), "{} could not be taken up; it is tried again", W::WHAT);
             0
         });
-        // However much waits: looking for it takes no more than half of the time.
-        let rest = began.elapsed();
+        let rest = began.elapsed() * REST;
         // Behind what was taken there may be more.
         let pause = if taken > 0 { Duration::ZERO } else { W::INTERVAL };
         tokio::select! {

@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::TimeDelta;
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use self::results::{PATIENCE, PATIENCE_FAILED};
 use super::Shared;
 use super::book::{Book, Job};
 use crate::courier::{Outcome, Parcel, Recipient};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::delivery::DeliveryStatus;
 use crate::model::event::Event;
 use crate::model::id::WebhookId;
@@ -76,7 +77,8 @@ pub(super) struct Lane {
     retries: VecDeque<Retry>,
     /// When to look for retries next; the past to look at once.
     look_at: Option<Timestamp>,
-    flying: JoinSet<Landed>,
+    /// Attempts under way. They are polled here: a task for each would cost more than the attempt's own work.
+    flying: FuturesUnordered<BoxFuture<'static, Landed>>,
     writing: Option<Writing>,
     /// When what has landed has to be written down, if something has.
     write_by: Option<Instant>,
@@ -105,7 +107,7 @@ impl Lane {
             book,
             retries: VecDeque::new(),
             look_at: leased.next_retry,
-            flying: JoinSet::new(),
+            flying: FuturesUnordered::new(),
             writing: None,
             write_by: None,
             done: 0,
@@ -206,11 +208,12 @@ impl Lane {
         let parcel =
             Parcel { to: Arc::clone(&self.recipient), id: job.delivery.event_id.to_string(), body: body(&job.event) };
         let (shared, era) = (Arc::clone(&self.shared), self.book.era());
-        self.flying.spawn(async move {
+        let flight = async move {
             let outcome = shared.courier.attempt(&parcel).await;
             drop(slot);
             Landed { job, outcome, era }
-        });
+        };
+        self.flying.push(flight.boxed());
     }
 
     /// Waits for the next thing to happen; false when the lease is lost.
@@ -219,10 +222,10 @@ impl Lane {
         let room = self.has_room();
         let next = self.next_due().filter(|_| room);
         tokio::select! {
-            Some(landed) = self.flying.join_next(), if !self.flying.is_empty() => {
-                self.land(landed.map_err(Error::internal)?);
-                while let Some(landed) = self.flying.try_join_next() {
-                    self.land(landed.map_err(Error::internal)?);
+            Some(landed) = self.flying.next(), if !self.flying.is_empty() => {
+                self.land(landed);
+                while let Some(Some(landed)) = self.flying.next().now_or_never() {
+                    self.land(landed);
                 }
             }
             written = results::finished(&mut self.writing), if self.writing.is_some() => {
