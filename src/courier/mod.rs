@@ -255,7 +255,7 @@ struct Answer {
 fn headers(parcel: &Parcel, now: Timestamp) -> HeaderMap {
     let timestamp = now.as_seconds();
     let signature = parcel.to.signer.signatures(&parcel.id, timestamp, &parcel.body);
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(4);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in [
         ("webhook-id", parcel.id.clone()),

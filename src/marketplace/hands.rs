@@ -18,8 +18,8 @@ use crate::model::vendor::Vendor;
 /// Whose marketplace is worked with.
 pub type Place = (OrganizationId, Vendor);
 
-/// How long a worker rests after a look, as a multiple of what the look took: however much waits, looking for it takes no more
-/// than a fifth of the time.
+/// How long a worker rests after a look, as a multiple of what the look took (but no longer than its interval): however much
+/// waits, looking for it leaves time for what was found, and for callers.
 const REST: u32 = 4;
 /// How long a process that stops waits for marketplaces.
 const GRACE: Duration = Duration::from_secs(5);
@@ -120,7 +120,7 @@ pub async fn work<W: Worker>(worker: Arc<W>, mut stop: watch::Receiver<bool>) {
             tracing::warn!(cause = error.cause(), "{} could not be taken up; it is tried again", W::WHAT);
             0
         });
-        let rest = began.elapsed() * REST;
+        let rest = (began.elapsed() * REST).min(W::INTERVAL);
         // Behind what was taken there may be more.
         let pause = if taken > 0 { Duration::ZERO } else { W::INTERVAL };
         tokio::select! {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use mercato::marketplace::hands::{Worker, work};
 use mercato::model::notification::{NewNotification, NotificationVerdict};
+use mercato::model::time::Timestamp;
 use mercato::model::vendor::Vendor;
 use mercato::store::inbox::End;
 use serde_json::{Value, json};
@@ -151,6 +152,44 @@ async fn accounts_of_others_are_compared() {
     .await;
 }
 
+fn told(id: &str, subject: &str, at: Timestamp) -> NewNotification {
+    NewNotification {
+        vendor: Vendor::CloudA,
+        external_id: id.to_owned(),
+        kind: "Renew".to_owned(),
+        subject: subject.to_owned(),
+        occurred_at: Some(at),
+        body: "{}".to_owned(),
+    }
+}
+
+/// Contracts are told of while their earlier notifications are settled. The clock stands still: whatever is put off is never
+/// applied.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_while_another_is_settled_is_not_overlooked() {
+    const MANY: usize = 8;
+    let app = TestApp::new().await;
+    let organization = app.organization("Acme").await;
+    let _inbox = AtWork::begin(&app.app.inbox);
+    let mut tellers = tokio::task::JoinSet::new();
+    for teller in 0..MANY {
+        let (tenant, inbox, at) = (app.store.tenant(organization, None), Arc::clone(&app.app.inbox), app.clock.now());
+        tellers.spawn(async move {
+            for number in 0..3 * MANY {
+                let subject = format!("agmt-{}", (teller + number) % MANY);
+                let new = told(&format!("{teller}-{number}"), &subject, at);
+                assert!(tenant.keep_notification(&new).await.expect("it is kept"));
+                inbox.nudge();
+            }
+        });
+    }
+    tellers.join_all().await;
+    let waiting = "SELECT VALUE id FROM notification WHERE verdict = NONE";
+    until("all are settled", async || app.rows(waiting).await.is_empty()).await;
+    assert_eq!(app.rows("SELECT VALUE id FROM notification").await.len(), 3 * MANY * MANY);
+    until("no turn is left", async || app.rows("SELECT VALUE id FROM inbox").await.is_empty()).await;
+}
+
 /// More than are looked at together wait behind the first of their subscription, which is tried again and again.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_behind_one_that_waits_fill_no_portion() {
@@ -158,14 +197,7 @@ async fn those_behind_one_that_waits_fill_no_portion() {
     let app = TestApp::new().await;
     let tenant = app.store.tenant(app.organization("Acme").await, None);
     for number in 0..3 * PORTION {
-        let new = NewNotification {
-            vendor: Vendor::CloudB,
-            external_id: format!("op-{number:02}"),
-            kind: "Renew".to_owned(),
-            subject: "sub-1".to_owned(),
-            occurred_at: Some(app.clock.now()),
-            body: "{}".to_owned(),
-        };
+        let new = told(&format!("op-{number:02}"), "sub-1", app.clock.now());
         tenant.keep_notification(&new).await.expect("it is kept");
         app.advance(TimeDelta::milliseconds(1));
     }

@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 use crate::store::recording::{Recording, Written};
 
 /// Results that are written down at once.
-const BATCH: usize = 256;
+const BATCH: usize = 512;
 /// How long a result waits for others while more are under way. (With a shorter patience a hundred busy lanes write a few
 /// results at a time, and spend their time on that.)
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// The same of a failed one: its retry has to be written down before it is due.
 pub(super) const PATIENCE_FAILED: Duration = Duration::from_millis(200);
 
