@@ -29,7 +29,7 @@ pub struct Scale {
     pub idle_subscribers: u32,
     /// Deliveries that wait.
     pub backlog: usize,
-    /// Notifications of each sender.
+    /// Notifications in all.
     pub notifications: usize,
     /// Starts of the process on each kind of database.
     pub starts: usize,
