@@ -262,7 +262,7 @@ fn headers(parcel: &Parcel, now: Timestamp) -> HeaderMap {
         ("webhook-timestamp", timestamp.to_string()),
         ("webhook-signature", signature),
     ] {
-        let value = HeaderValue::from_str(&value).expect("ids, numbers and base64 are plain ASCII");
+        let value = HeaderValue::try_from(value).expect("ids, numbers and base64 are plain ASCII");
         headers.insert(HeaderName::from_static(name), value);
     }
     headers

@@ -20,11 +20,14 @@ impl Signer {
 
     /// The value of `webhook-signature`.
     pub fn signatures(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
-        let head = format!("{id}.{timestamp}.");
-        let signed = self.0.iter().map(|ready| {
-            let mac = ready.clone().chain_update(&head).chain_update(body);
-            format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
-        });
-        signed.collect::<Vec<_>>().join(" ")
+        let moment = timestamp.to_string();
+        let mut value = String::new();
+        for ready in &self.0 {
+            let mac =
+                [id.as_bytes(), b".", moment.as_bytes(), b".", body].into_iter().fold(ready.clone(), Mac::chain_update);
+            value.push_str(if value.is_empty() { "v1," } else { " v1," });
+            BASE64_STANDARD.encode_string(mac.finalize().into_bytes(), &mut value);
+        }
+        value
     }
 }

@@ -137,13 +137,11 @@ impl Tenant {
     pub async fn lease_webhook(&self, id: WebhookId, holder: &str, until: Timestamp) -> Result<Option<Leased>> {
         const LEASE: &str = concat!(
             "{
-                IF $webhook.id = NONE OR $dispatch.id = NONE { RETURN NONE };
-                IF !$alone AND $dispatch.holder != NONE AND $dispatch.holder != $holder AND $dispatch.lease_until > $now {
-                    RETURN NONE
-                };
-                LET $was = UPDATE ONLY $dispatch SET holder = $holder, lease_until = $until, wake_at = $until RETURN BEFORE;
+                LET $was = UPDATE $dispatch SET holder = $holder, lease_until = $until, wake_at = $until
+                    WHERE $alone OR holder = NONE OR holder = $holder OR lease_until <= $now RETURN BEFORE;
+                IF array::len($was) = 0 { RETURN NONE };
                 LET $next = SELECT VALUE record::id(id)[2] FROM type::record('retry', [$org, $key]..[$org, $key, ..]) LIMIT 1;
-                RETURN { holder: $was.holder, paused_until: $was.paused_until, next: $next[0], webhook: (",
+                RETURN { holder: $was[0].holder, paused_until: $was[0].paused_until, next: $next[0], webhook: (",
             columns!("ONLY $webhook"),
             ") } }"
         );

@@ -58,12 +58,17 @@ pub enum Written {
     Lost,
 }
 
-/// The end of a recording that gives the lease back. What is due next is read here, so that a resend of the same moment is
-/// not missed.
+/// The end of a recording.
+const KEEP: &str = "UPDATE ONLY $dispatch MERGE $state RETURN NONE; RETURN 'done' }";
+
+/// The end of one that gives the lease back. What is due next is read here, so that a resend of the same moment is not
+/// missed.
 const RELEASE: &str = "
     LET $next = SELECT VALUE record::id(id)[2] FROM type::record('retry', [$org, $key]..[$org, $key, ..]) LIMIT 1;
-    UPDATE ONLY $dispatch SET holder = NONE, wake_at = IF $state.paused_until != NONE { $state.paused_until }
-        ELSE IF array::len($next) > 0 { time::from_millis($next[0]) } ELSE { $never } RETURN NONE;
+    UPDATE ONLY $dispatch MERGE object::extend($state, {
+        holder: NONE,
+        wake_at: $state.paused_until ?? IF array::len($next) > 0 { time::from_millis($next[0]) } ELSE { $never }
+    }) RETURN NONE;
     RETURN 'done' }";
 
 impl Tenant {
@@ -78,17 +83,19 @@ impl Tenant {
         let (text, mut vars) = self.recording_block(id, recording)?;
         let progress = &recording.progress;
         let replay = progress.replay.map(|replay| vec![replay.after.0, replay.until.0, replay.only_undelivered.into()]);
+        let mut state = vars! {
+            "cursor" => progress.cursor.0, "failures" => i64::from(progress.failures),
+            "paused_until" => progress.paused_until.map_or(Value::None, SurrealValue::into_value),
+            "replay" => replay.map_or(Value::None, SurrealValue::into_value),
+            "lease_until" => until, "wake_at" => until,
+        };
+        if let Some(at) = progress.last_triggered_at {
+            state.insert("last_triggered_at".to_owned(), at.into_value());
+        }
         vars.extend(vars! {
             "webhook" => self.record(TABLE, id.key()), "dispatch" => self.record(DISPATCH, id.key()),
-            "holder" => holder, "revision" => stored.revision,
-            "state" => vars! {
-                "cursor" => progress.cursor.0, "failures" => i64::from(progress.failures),
-                "paused_until" => progress.paused_until.map_or(Value::None, SurrealValue::into_value),
-                "replay" => replay.map_or(Value::None, SurrealValue::into_value),
-                "lease_until" => until, "wake_at" => until,
-            },
+            "holder" => holder, "revision" => stored.revision, "state" => state,
             "org" => self.organization.to_string(), "key" => id.key(), "never" => never(),
-            "triggered" => progress.last_triggered_at.map_or(Value::None, SurrealValue::into_value),
         });
         for _ in 0..MAX_TRIES {
             match self.run_recording(text.clone(), vars.clone()).await {
@@ -164,11 +171,7 @@ impl Tenant {
                 "target" => id.to_string(),
             });
         }
-        text.push_str(
-            "UPDATE ONLY $dispatch MERGE $state RETURN NONE;
-             IF $triggered != NONE { UPDATE ONLY $dispatch SET last_triggered_at = $triggered RETURN NONE };",
-        );
-        text.push_str(if recording.released { RELEASE } else { "RETURN 'done' }" });
+        text.push_str(if recording.released { RELEASE } else { KEEP });
         Ok((text, vars))
     }
 }

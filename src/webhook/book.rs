@@ -124,8 +124,7 @@ impl Book {
 
     /// Whether the receiver is left alone for now. A pause that is over is forgotten.
     pub fn is_paused(&mut self) -> bool {
-        let now = self.clock.now();
-        self.paused_until = self.paused_until.filter(|until| *until > now);
+        self.paused_until = self.paused_until.filter(|until| *until > self.clock.now());
         self.paused_until.is_some()
     }
 

@@ -5,6 +5,7 @@ mod results;
 mod sources;
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::results::{PATIENCE, PATIENCE_FAILED};
 use super::Shared;
@@ -53,6 +54,23 @@ struct Writing {
     task: JoinHandle<Result<Written>>,
 }
 
+/// A timer that is set again only when its moment changes: most waits end before it does.
+struct Alarm(Pin<Box<Sleep>>);
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self(Box::pin(sleep_until(Instant::now())))
+    }
+}
+
+impl Alarm {
+    fn set(&mut self, due: Option<Instant>) {
+        if let Some(due) = due.filter(|due| *due != self.0.deadline()) {
+            self.0.as_mut().reset(due);
+        }
+    }
+}
+
 /// The right to make one attempt: a place among those of its organization, and among all.
 type Slot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
@@ -82,6 +100,7 @@ pub(super) struct Lane {
     writing: Option<Writing>,
     /// When what has landed has to be written down, if something has.
     write_by: Option<Instant>,
+    alarm: Alarm,
     done: usize,
 }
 
@@ -110,6 +129,7 @@ impl Lane {
             flying: FuturesUnordered::new(),
             writing: None,
             write_by: None,
+            alarm: Alarm::default(),
             done: 0,
             shared,
             tenant,
@@ -218,16 +238,15 @@ impl Lane {
 
     /// Waits for the next thing to happen; false when the lease is lost.
     async fn wait(&mut self) -> Result<bool> {
-        let due = self.writing_due();
+        if self.land_those_back() {
+            return Ok(true);
+        }
         let room = self.has_room();
         let next = self.next_due().filter(|_| room);
+        let due = self.writing_due().into_iter().chain(next).min();
+        self.alarm.set(due);
         tokio::select! {
-            Some(landed) = self.flying.next(), if !self.flying.is_empty() => {
-                self.land(landed);
-                while let Some(Some(landed)) = self.flying.next().now_or_never() {
-                    self.land(landed);
-                }
-            }
+            Some(landed) = self.flying.next(), if !self.flying.is_empty() => self.land(landed),
             written = results::finished(&mut self.writing), if self.writing.is_some() => {
                 let (recording, written) = written?;
                 return self.settle(recording, written).await;
@@ -237,10 +256,18 @@ impl Lane {
             }
             () = self.tail.changed(), if room && self.queue.is_none() => {}
             () = self.nudge.notified() => {}
-            () = until(due), if due.is_some() => {}
-            () = until(next), if next.is_some() => {}
+            () = &mut self.alarm.0, if due.is_some() => {}
         }
         Ok(true)
+    }
+
+    /// Takes in the attempts that have ended by now, if any have.
+    fn land_those_back(&mut self) -> bool {
+        let before = self.flying.len();
+        while let Some(Some(landed)) = self.flying.next().now_or_never() {
+            self.land(landed);
+        }
+        self.flying.len() < before
     }
 
     /// When the next retry is due, if that is soon.

@@ -41,10 +41,11 @@ impl Lane {
                     None => self.give_up_expired(Recorded { delivery, known, retried }),
                 }
             }
+            let Some(at) = self.look_at else { return Ok(None) };
             let now = self.tenant.clock().now();
             // One that is back, gone or probed is not asked whether it is time.
             let eager = self.book.recovered || self.is_disabled() || self.book.is_probing();
-            if self.look_at.is_none_or(|at| at > now && !eager) {
+            if at > now && !eager {
                 return Ok(None);
             }
             let until = if eager { now.plus(TimeDelta::days(365)) } else { now };
