@@ -144,6 +144,6 @@ pub mod rest;
 pub mod store;
 pub mod webhook;
 
-/// With the system's allocator a sixth of a delivery's time went into it (docs/benchmarks.md).
+/// The system's allocator took a sixth of a delivery's time (docs/benchmarks.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

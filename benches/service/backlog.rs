@@ -27,7 +27,7 @@ pub async fn measure(scale: &Scale) -> Vec<Line> {
     let place = Place::new();
     let (organization, client) = prepare(&place, scale.backlog / WEBHOOKS).await;
     let (mut ratios, mut growths, mut idle, mut busy) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..scale.rounds.min(3) {
+    for _ in 0..scale.rounds.min(5) {
         point(&place, organization, scale.backlog / WEBHOOKS).await;
         let (without, memory_without) = observed(scale, &place, &client).await;
         point(&place, organization, 0).await;
@@ -107,19 +107,18 @@ async fn observed(scale: &Scale, place: &Place, client: &(String, String)) -> (f
     // Until every webhook has failed three times and is probed.
     tokio::time::sleep(Duration::from_secs(8)).await;
     let address = serve.address;
-    let readings = scale.readings * 10;
+    let time = scale.read_time;
     let took = tokio::task::spawn_blocking(move || {
         let request = format!(
             "GET /api/v1/customers HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\nconnection: keep-alive\r\n\r\n"
         );
         let mut client = Client::connect(address);
-        let mut took: Vec<f64> = (0..readings)
-            .map(|_| {
-                let began = Instant::now();
-                client.ask(&request);
-                began.elapsed().as_secs_f64() * 1000.0
-            })
-            .collect();
+        let (until, mut took) = (Instant::now() + time, Vec::new());
+        while Instant::now() < until {
+            let began = Instant::now();
+            client.ask(&request);
+            took.push(began.elapsed().as_secs_f64() * 1000.0);
+        }
         took.sort_by(f64::total_cmp);
         took[took.len() * 99 / 100]
     });

@@ -151,9 +151,14 @@ impl Tenant {
 
     /// Gives the turn of a contract back of which nothing waits.
     pub async fn end_turn(&self, turn: &Turn) -> Result<()> {
-        const END: &str = "DELETE $turn WHERE held = $held AND revision = $revision RETURN NONE";
+        const END: &str = "IF $turn.held = $held {
+            IF $turn.revision = $revision { DELETE $turn RETURN NONE } ELSE {
+                UPDATE $turn SET held = NONE, due = $now RETURN NONE
+            };
+        }";
         let vars = vars! {
             "turn" => self.turn(turn.vendor, &turn.subject, &turn.own), "held" => turn.held, "revision" => turn.revision,
+            "now" => self.clock().now(),
         };
         self.store.insist(|| self.store.run(END, vars.clone())).await
     }
