@@ -85,6 +85,9 @@ pub enum Error {
     /// `retry_after` in seconds (429).
     #[error("Rate limit exceeded")]
     RateLimited { retry_after: u64 },
+    /// As much is open as may be: something has to end before the next begins (429). The words say what.
+    #[error("{0}")]
+    Crowded(&'static str),
     /// Worth a retry soon (503). The text is for the log.
     #[error("Service temporarily unavailable")]
     Unavailable(String),
@@ -138,7 +141,7 @@ impl Error {
             Self::Refused(Refusal::Conflict(_)) | Self::KeyInFlight => (409, "conflict_error", "CONFLICT"),
             Self::EventsExpired { .. } => (410, "not_found_error", "EVENTS_EXPIRED"),
             Self::Refused(Refusal::Invalid(_)) => (422, "validation_error", "INVALID_PARAMS"),
-            Self::RateLimited { .. } => (429, "rate_limit_error", "RATE_LIMITED"),
+            Self::RateLimited { .. } | Self::Crowded(_) => (429, "rate_limit_error", "RATE_LIMITED"),
             Self::Internal(_) => (500, "api_error", "INTERNAL"),
             Self::Unavailable(_) => (503, "api_error", "UNAVAILABLE"),
         }
@@ -148,7 +151,7 @@ impl Error {
     pub fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited { retry_after } => Some(*retry_after),
-            Self::KeyInFlight | Self::Unavailable(_) => Some(1),
+            Self::Crowded(_) | Self::KeyInFlight | Self::Unavailable(_) => Some(1),
             _ => None,
         }
     }

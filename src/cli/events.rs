@@ -137,11 +137,18 @@ async fn token(http: &reqwest::Client, options: &TailOptions) -> Result<String, 
         .ok_or_else(|| End::Refused("The answer holds no token.".to_owned()))
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 /// What an answer says that is no stream.
 async fn refusal(response: reqwest::Response) -> End {
     let (status, url) = (response.status(), response.url().clone());
     let body: Value = response.json().await.unwrap_or_default();
     let message = body["message"].as_str().or(body["errors"][0]["message"].as_str()).unwrap_or("no reason was given");
-    let text = format!("{url} answered {status}: {message}.");
+    let problems = body["errors"][0]["extensions"]["errors"].as_array().into_iter().flatten();
+    let problems = problems.map(|problem| format!("{} {}.", text(&problem["field"]), text(&problem["message"])));
+    let said = std::iter::once(format!("{url} answered {status}: {message}.")).chain(problems);
+    let text = said.collect::<Vec<_>>().join(" ");
     if status.is_server_error() || status == 429 { End::Lost(text) } else { End::Refused(text) }
 }

@@ -15,19 +15,21 @@ use crate::model::webhook::AttemptError;
 pub const URL_MAX: usize = 2_048;
 const NO_URL: &str = "must be a URL such as https://example.com/hooks (RFC 3986: other characters are percent-encoded, those \
     of a host name written as xn--)";
+const ODD_HOST: &str = "must have its host in the usual form, such as example.com or 203.0.113.9";
 const PRIVATE: &str = "must not point to a private or reserved address";
 
 /// Subnets that may be connected to although they are not public: receivers of tests and private networks.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed(pub Vec<IpNet>);
 
-/// Everything in IPv4 that is not somebody's public host (IANA's special-purpose registry, RFC 6890), and the relay of
-/// 6to4, whatever answers there.
-const RESERVED_V4: [Ipv4Net; 16] = [
+/// Everything in IPv4 that is not somebody's public host (IANA's special-purpose registry, RFC 6890), the relay of 6to4,
+/// whatever answers there, and the address at which Azure's machines reach their own host.
+const RESERVED_V4: [Ipv4Net; 17] = [
     v4([0, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
     v4([100, 64, 0, 0], 10),
     v4([127, 0, 0, 0], 8),
+    v4([168, 63, 129, 16], 32),
     v4([169, 254, 0, 0], 16),
     v4([172, 16, 0, 0], 12),
     v4([192, 0, 0, 0], 24),
@@ -86,7 +88,7 @@ impl Allowed {
             return Err("must not be longer than 2048 bytes");
         }
         // Whoever reads the URL back must read it as we do: nothing that only some parsers put right.
-        let url = fluent_uri::Uri::parse(text).ok().and_then(|_| Url::parse(text).ok()).ok_or(NO_URL)?;
+        let (written, url) = fluent_uri::Uri::parse(text).ok().zip(Url::parse(text).ok()).ok_or(NO_URL)?;
         if url.scheme() != "https" {
             return Err("must be an https URL");
         }
@@ -108,6 +110,7 @@ impl Allowed {
         match literal(&url) {
             Some(address) if !self.admits(address) => Err(PRIVATE),
             None if is_local_name(&url) && !self.admits(Ipv4Addr::LOCALHOST.into()) => Err(PRIVATE),
+            _ if !names_its_host(&written, &url) => Err(ODD_HOST),
             Some(_) | None => Ok(()),
         }
     }
@@ -157,6 +160,13 @@ fn literal(url: &Url) -> Option<IpAddr> {
         Host::Ipv6(address) => Some(address.into()),
         Host::Domain(_) => None,
     }
+}
+
+/// Whether the host is written as it is connected to: not as a number, not percent-encoded, not behind a third slash. An IPv6
+/// address has several forms that all read alike.
+fn names_its_host(written: &fluent_uri::Uri<&str>, url: &Url) -> bool {
+    let host = written.authority().map_or("", |authority| authority.host());
+    host.starts_with('[') || url.host_str().is_some_and(|read| host.eq_ignore_ascii_case(read))
 }
 
 /// Names that mean this machine wherever they are asked (RFC 6761).

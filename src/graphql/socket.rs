@@ -259,7 +259,9 @@ impl Connection {
         }
         let services = &self.endpoint.services;
         let caller = match vigil.caller(&services.store, &services.vigilance).await {
-            Ok(_) if self.operations.len() >= OPERATIONS => Err(Error::RateLimited { retry_after: 1 }),
+            Ok(_) if self.operations.len() >= OPERATIONS => {
+                Err(Error::Crowded("This connection has as many operations open as it may; end one first"))
+            }
             caller => caller,
         };
         let caller = match caller {

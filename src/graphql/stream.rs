@@ -33,7 +33,7 @@ impl Seat {
         let mut seats = endpoint.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = seats.entry(application.clone()).or_default();
         if *taken >= settings.streams.subscriptions_per_application {
-            return Err(Error::RateLimited { retry_after: 1 });
+            return Err(Error::Crowded("This application has as many subscriptions open as it may; end one first"));
         }
         *taken += 1;
         metrics.subscriptions.inc();

@@ -352,7 +352,8 @@ impl WebhookMutation {
     }
 
     /// Sends one sample event, marked as a test. It is not tried again and counts for nothing. Needs the scopes of its
-    /// events.
+    /// events. Complexity: 1,000.
+    #[graphql(complexity = 1_000)]
     async fn test_webhook(&self, ctx: &Context<'_>, webhook_id: ID) -> Option<Result<WebhookTestPayload>> {
         let named = webhooks::Named { webhook_id: webhook_id.0, problems: Problems::default() };
         Some(WebhookTestPayload::of(webhooks::test(call(ctx), courier(ctx), named).await))

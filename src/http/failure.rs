@@ -72,8 +72,8 @@ impl Failure {
         if let Self::Domain(Error::EventsExpired { oldest }) = self {
             body["oldestSequence"] = json!(oldest);
         }
-        if let Self::Domain(Error::RateLimited { retry_after }) = self {
-            body["retryAfter"] = json!(retry_after);
+        if let Self::Domain(error @ (Error::RateLimited { .. } | Error::Crowded(_))) = self {
+            body["retryAfter"] = json!(error.retry_after());
         }
         body
     }

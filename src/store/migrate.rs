@@ -21,6 +21,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_retention", include_str!("schema/0006_retention.surql")),
     ("0007_bought", include_str!("schema/0007_bought.surql")),
     ("0008_inbox", include_str!("schema/0008_inbox.surql")),
+    ("0009_rotations", include_str!("schema/0009_rotations.surql")),
 ];
 
 /// What to do with a migration that was interrupted.

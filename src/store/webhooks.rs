@@ -17,6 +17,8 @@ use crate::model::webhook::{Replay, SigningSecret, Webhook, WebhookStatus, Webho
 
 pub(super) const TABLE: &str = "webhook";
 pub(super) const DISPATCH: &str = "dispatch";
+/// Secrets of before that sign too. Whoever rotates more often within a day gives the oldest up.
+const OLD_SECRETS: usize = 4;
 
 /// A webhook's own columns.
 #[derive(SurrealValue)]
@@ -28,8 +30,8 @@ pub(super) struct Row {
     status: WebhookStatus,
     disabled_at: Option<Timestamp>,
     secret: String,
-    old_secret: Option<String>,
-    old_until: Option<Timestamp>,
+    old_secrets: Option<Vec<String>>,
+    old_untils: Option<Vec<Timestamp>>,
     updated_at: Timestamp,
     revision: i64,
     position: Option<String>,
@@ -73,7 +75,8 @@ pub struct StoredWebhook {
     pub replay: Option<ReplayState>,
     pub(super) revision: i64,
     sealed: String,
-    old: Option<(String, Timestamp)>,
+    /// What it was sealed as before, and until when that signs too; the newest first.
+    old: Vec<(String, Timestamp)>,
 }
 
 /// A webhook with its secret sealed: what an idempotency row may remember.
@@ -109,7 +112,7 @@ impl Row {
             created_at: id.created_at(),
             updated_at: self.updated_at,
         };
-        let old = self.old_secret.zip(self.old_until);
+        let old = self.old_secrets.into_iter().flatten().zip(self.old_untils.into_iter().flatten()).collect();
         let replay = self.replay.as_deref().and_then(ReplayState::read);
         Ok(StoredWebhook { webhook, epoch: self.epoch, replay, revision: self.revision, sealed: self.secret, old })
     }
@@ -148,7 +151,7 @@ impl Tenant {
         Ok(keys.len())
     }
 
-    /// What signs a delivery now: the secret, and the one before it while that still counts.
+    /// What signs a delivery now: the secret, and those before it while they still count.
     pub fn signing_secrets(&self, stored: &StoredWebhook) -> Result<Vec<SigningSecret>> {
         let place = stored.webhook.id.to_string();
         let now = self.clock().now();
@@ -212,7 +215,7 @@ impl Tenant {
         Plan::quiet(to, block)
     }
 
-    /// A new secret; the one before it signs too until `old_until`.
+    /// A new secret; the one before it signs too until `old_until`, and older ones as long as they were to.
     pub fn plan_webhook_rotated(
         &self,
         from: &StoredWebhook,
@@ -221,10 +224,13 @@ impl Tenant {
         old_until: Timestamp,
         actor: &str,
     ) -> Result<Plan<SealedWebhook>> {
-        const ROTATE: &str = "UPDATE ONLY $record SET old_secret = secret, old_until = $until, secret = $secret,
+        const ROTATE: &str = "UPDATE ONLY $record SET old_secrets = $old, old_untils = $until, secret = $secret,
             updated_at = $now, revision += 1 RETURN NONE;";
         let sealed = self.seal(&to.id.to_string(), secret.as_str())?;
-        let vars = vars! { "until" => old_until, "secret" => sealed.clone(), "now" => to.updated_at };
+        let before = from.old.iter().filter(|(_, until)| *until > to.updated_at).cloned();
+        let signing = std::iter::once((from.sealed.clone(), old_until)).chain(before).take(OLD_SECRETS);
+        let (old, until): (Vec<String>, Vec<Timestamp>) = signing.unzip();
+        let vars = vars! { "old" => old, "until" => until, "secret" => sealed.clone(), "now" => to.updated_at };
         let block = self.unmoved_webhook(from).then(ROTATE, vars);
         let block = self.audited(block, actor, "webhook.secret_rotated", to.id.to_string());
         Ok(Plan::quiet(SealedWebhook { webhook: to, secret: sealed }, block))

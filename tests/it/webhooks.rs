@@ -1,12 +1,14 @@
 //! Webhooks (`contract.md` §14) as records: created, read, changed, rotated, tested, removed, over both doors.
 
 use chrono::TimeDelta;
+use mercato::courier::sign::Signer;
 use mercato::model::event::EventKind;
 use mercato::model::scope::Scope;
+use mercato::model::webhook::SigningSecret;
 use serde_json::{Value, json};
 
 use crate::deliveries::{app, webhook};
-use crate::harness::receiver::{Manner, Receiver};
+use crate::harness::receiver::{Manner, Received, Receiver};
 use crate::harness::{Facade, Party, TestApp, WEBHOOKS};
 use crate::snapshot;
 
@@ -123,6 +125,13 @@ async fn each_kind_needs_its_scope() {
     customers.put(&format!("/api/v1/webhook/{own}"), &wider).await.refused(403, "INSUFFICIENT_SCOPE");
 }
 
+fn is_signed_with(received: &Received, secret: &str) -> bool {
+    let signer = Signer::new(&[SigningSecret::known(secret.to_owned())]);
+    let moment = received.header("webhook-timestamp").parse().expect("seconds");
+    let signature = signer.signatures(received.header("webhook-id"), moment, &received.body);
+    received.header("webhook-signature").split(' ').any(|one| one == signature)
+}
+
 /// The secret is sealed at rest, shown once, again only to the same idempotent request; after a rotation both sign for a
 /// day.
 #[tokio::test(flavor = "multi_thread")]
@@ -158,6 +167,16 @@ async fn a_secret_is_shown_once_and_rotated_without_a_gap() {
         party.refresh().await;
     }
     assert_eq!(signatures, [2, 1]);
+    // A rotation keeps the promise of those before it, of the last four.
+    let rotated = ["first", "second", "third", "fourth", "fifth", "sixth"];
+    for secret in rotated {
+        party.post(&format!("{path}/rotate-secret"), &json!({ "secret": secret })).await.data();
+    }
+    party.customer("rotated").await;
+    app.settle().await;
+    let delivered = receiver.take().remove(0);
+    let signing: Vec<&str> = rotated.into_iter().filter(|secret| is_signed_with(&delivered, secret)).collect();
+    assert_eq!(signing, rotated[1..]);
     let own = party.post(&format!("{path}/rotate-secret"), &json!({ "secret": "plain words" })).await.data();
     assert_eq!(own["secret"], "plain words");
 }

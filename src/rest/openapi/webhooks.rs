@@ -49,10 +49,14 @@ fn webhook() -> Value {
     }))
 }
 
+/// `whsec_` with the padded base64 of 24 to 64 bytes.
+const SECRET_PATTERN: &str = "^whsec_(?:(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/][AQgw]==)?\
+    |(?:[A-Za-z0-9+/]{4}){8,20}[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)$";
+
 fn secret() -> Value {
     json!({
         "anyOf": [
-            { "type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$" },
+            { "type": "string", "pattern": SECRET_PATTERN },
             { "type": "string", "minLength": 1, "maxLength": SECRET_MAX, "pattern": "^(?!whsec_)" },
             { "type": "null" },
         ],
